@@ -67,7 +67,7 @@ class ONNX:
         yield runtime
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the declared shapes of inputs. A file need not be well-formed. External data are not read.
+        """Return the declared shapes of the inputs that a caller has to pass. External data are not read.
 
         Raises:
             ModelError: The model cannot be read, or a model in memory is not well-formed.
@@ -170,7 +170,8 @@ class ONNX:
         """Harden a model for DirectML, or write it in a portable form.
 
         Raises:
-            UsageError, ModelError, NotVerified: See `_change`; or `verify` names an engine that does not verify.
+            UsageError: See `_change`; or the option `verify` names an engine that does not verify.
+            ModelError, NotVerified: See `_change`.
         """
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
@@ -179,10 +180,10 @@ class ONNX:
 
         verifiers: dict[str, Callable[..., Verification]]
         verifiers = {"onnxruntime-cpu": verify_rewriting, "onnxruntime-dml": verify_hardening}
-        option = options.get("verify", False)  # the name of an engine, or True for the default one
-        if not isinstance(option, bool) and option not in verifiers:
-            raise unknown_name("verify", option, list(verifiers))
-        verify = verify_rewriting if isinstance(option, bool) else verifiers[option]
+        engine = options.get("verify", False)  # the name of an engine, or True for the default one
+        if not isinstance(engine, bool) and engine not in verifiers:
+            raise unknown_name("verify", engine, list(verifiers))
+        verify = verify_rewriting if isinstance(engine, bool) else verifiers[engine]
         if target in PROFILES:
             return _harden_portably(model, output, PROFILES[target], verify, options)
         return _change(

@@ -77,7 +77,7 @@ class BuiltInNode:
         """The operator of ov_ext on the same inputs, which computes the right result.
 
         Raises:
-            InvalidSlice: The node breaks the rules of its operator.
+            InvalidSlice, UsageError: See `build_custom`.
         """
         return build_custom(self.node)
 

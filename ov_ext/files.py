@@ -118,8 +118,8 @@ def write_model(
             `rt_info` gets a note about their origin; otherwise such a note is removed.
         path: The `.xml` file.
         overwrite: Whether to replace existing files.
-        accept: Returns whether to keep the files, which it gets as the path of a temporary `.xml` file. Its errors
-            pass through, and then nothing is written.
+        accept: Called with the path of a temporary `.xml` file. Returns whether to keep both files. Its errors pass
+            through, and then nothing is written.
 
     Raises:
         UsageError: The name does not end in .xml, a file exists and `overwrite` is false, or it cannot be written.

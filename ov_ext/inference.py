@@ -113,7 +113,7 @@ def check_shrunk_index(position: int, axis: int, size: Bounds, index: Bounds) ->
 
 def _extreme_indices(bounds: Bounds | None) -> tuple[int | None, ...]:
     """Return the indices that may give the least or greatest size: the bounds, and -1 and 0 if they lie between."""
-    if bounds is None:
+    if bounds is None:  # the index is left out
         return (None,)
     if bounds.low < 0 <= bounds.high:
         return tuple({bounds.low, -1, 0, bounds.high})

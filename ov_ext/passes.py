@@ -173,4 +173,5 @@ def strided_slice(inputs: list[ov.Output], masks: Masks) -> ov.Node:
     if len(inputs) == 3:
         inputs = [*inputs, ones_like(inputs[1])]
     length = max(map(len, masks.attributes.values()))
+    # `attributes` lists the masks in the order of the parameters.
     return opset1.strided_slice(*inputs, *map(list, masks.align(length).attributes.values()))

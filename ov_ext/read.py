@@ -202,8 +202,8 @@ def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
     starts, ends, *further = (_read_indices(source) for source in inputs_of(node)[1:])
     slice_spec: SliceSpec | StridedSliceSpec
     if kind in SLICES:
-        steps, axes = [*further, None][:2]  # The axes are optional.
-        slice_spec = SliceSpec(starts, ends, axes, steps)
+        axes = further[1] if len(further) > 1 else None
+        slice_spec = SliceSpec(starts, ends, axes, steps=further[0])
     else:
         slice_spec = StridedSliceSpec(starts, ends, further[0] if further else None, masks_of(node))
     return slice_spec, (slice_spec.resolve(sizes),)

@@ -293,7 +293,8 @@ class SlicingOp(ov.Op):
         if output_sizes is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return
-        # An int is an input axis with the same dimension; see `_join_dimensions`.
+        # An int is an input axis with the same dimension; see `_join_dimensions`. It is cached by number, because equal
+        # shapes may have different symbols.
         dims_or_axes = [dimension(bounds) if axis is None else axis for bounds, axis in output_sizes]
         self.set_output_type(0, element, _join_dimensions(shape, dims_or_axes))
         # Elements of a list may have bounds, too, which must be set each time. So the shape of a list is not cached.

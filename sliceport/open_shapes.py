@@ -162,22 +162,22 @@ _MAX_FORMULA = 200
 """The largest number of characters of a symbol that is parsed; longer symbols are not formulas."""
 
 
-def _read_formula(symbol: str, symbols: set[str]) -> ast.Expression | None:
-    """Parse a symbol that is a formula; return None for any other symbol.
+def _read_formula(text: str, plain_symbols: set[str]) -> ast.Expression | None:
+    """Parse a symbol that is a formula; return None for any other text.
 
     An expression with a number, such as `past+1`, is a formula. An expression of names alone is a formula only if all
-    of them are in `symbols`, because the hyphen in `batch-size` may be a part of a name.
+    of them are in `plain_symbols`, because the hyphen in `batch-size` may be a part of a name.
     """
-    if symbol.isidentifier() or len(symbol) > _MAX_FORMULA:
+    if text.isidentifier() or len(text) > _MAX_FORMULA:
         return None
     try:
-        formula = ast.parse(symbol.strip(), mode="eval")
+        formula = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # also for null characters and deep nesting
         return None
     nodes = list(ast.walk(formula.body))
     if not all(isinstance(node, (ast.BinOp, ast.Name, ast.Load, *_OPERATORS)) or _is_number(node) for node in nodes):
         return None
-    return formula if any(map(_is_number, nodes)) or symbols.issuperset(_list_symbols(formula)) else None
+    return formula if any(map(_is_number, nodes)) or plain_symbols.issuperset(_list_symbols(formula)) else None
 
 
 def _is_number(node: ast.AST) -> bool:

@@ -33,7 +33,7 @@ class _ComposePass(NodePass):
             raise Skip(IN_SPLIT)
         data = data_of(first)
         shape = self.sizes(data)
-        second = read_slice(node, opset, shape)
+        second = read_slice(node, opset, self.sizes(node.inputs[0]))
         if not drop_whole_axes(second, self.sizes(node.inputs[0])):
             return  # RemoveIdentitySlicesPass removes it
         new_nodes = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)

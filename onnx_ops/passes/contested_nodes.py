@@ -23,7 +23,7 @@ _NUMBER = "sliceport.number"
 
 @contextmanager
 def ready_for_passes(model: ir.Model) -> Iterator[None]:
-    """Remove defaults inside the context (see `defaults_aside`). After it, no node has a mark of a pass."""
+    """Set the defaults of inputs aside inside the context (see `defaults_aside`). Then remove all marks of passes."""
     with defaults_aside(model):
         try:
             yield

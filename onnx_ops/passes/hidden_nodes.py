@@ -74,6 +74,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         hidden += _mistaken_by_onnxslim(nodes)
     withheld: dict[str, Mapping[str, ir.Attr]] = {}
     for number, node in enumerate(dict.fromkeys(hidden)):
+        # Only nodes of ONNX's own domain move, because `show_nodes` moves all nodes of OPAQUE_DOMAIN there.
         node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{number}_{node.op_type}"
         withheld[node.op_type] = dict(node.attributes)
         for name, attribute in withheld[node.op_type].items():

@@ -58,6 +58,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
     def _apply(self) -> None:
         model = self.analysis.model
+        # For floats, the set stays right: if the output of a removed node is in it, the node's operand is, too.
         shows_sign = _find_sign_sensitive(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, shows_sign)

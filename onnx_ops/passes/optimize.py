@@ -104,7 +104,7 @@ def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
         detach_initializer(model.graph, value)
         if value.is_graph_output():
             _copy_to_output(model, value)
-        detached[value.name or ""] = tensor
+        detached[value.name or ""] = tensor  # after `_copy_to_output`, which renames the value
     return detached
 
 

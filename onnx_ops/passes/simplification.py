@@ -138,7 +138,7 @@ def _optimize_in_turn(
 
 
 def _fold(model: ir.Model) -> None:
-    """Fold nodes that every engine computes alike from constants. Remove neutral operations, such as + 0."""
+    """Fold nodes that read only constants if all engines compute them alike. Remove neutral operations, such as + 0."""
     analysis = Analysis(model, folding=True)
     FoldExactConstantsPass().run(analysis)
     RemoveNeutralOperandsPass().run(analysis)

@@ -79,7 +79,7 @@ class SplitOfPartPass(SlicingPass):
         return use.node if is_split and producer is not None and producer.graph is use.node.graph else None
 
     def _read_sizes(self, split: ir.Node, opset: int, axis: int) -> tuple[int, ...] | None:
-        """Return the part sizes of a Split. Return None if it splits another axis, or if it has to be skipped."""
+        """Return the part sizes of a Split; None for another axis. Skip a Split that is not readable; return None."""
         try:
             inner = read_exact_split(split, opset, self.sizes(split.inputs[0]))
         except SKIPS as reason:

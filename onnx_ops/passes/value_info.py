@@ -175,7 +175,7 @@ def _pair_values(
 
 
 def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
-    """Set the known elements of a slicing node's parameters as constants, so that `copy` can be read and checked."""
+    """Make the known parameters of `copy`, a slicing node, constants, so that the node can be read and checked."""
     for value in copy.inputs[1:]:
         if value is not None and value.const_value is None:
             inferred = facts.get(value, NO_FACTS)

@@ -251,6 +251,7 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     anything. An option is masked as a key of JSON and on a command line.
     """
     version_patterns = []
+    # The longest version comes first, because `1.24.4` also matches at the start of `1.24.4.dev1`.
     for version in sorted({version for version in versions if version and "." in version}, key=len, reverse=True):
         escaped = re.escape(version)
         # The version comes before the check of what precedes it, because `re` searches fast for a literal prefix.
@@ -260,11 +261,10 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     option_patterns = []
     for option, value in options.items():
         flag = re.escape(option.replace("_", "-"))
-        key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}(?=[,}}])'
+        as_key = rf',? ?"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}(?=[,}}])'
         # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash.
-        option_patterns.append(
-            re.compile(rf""",? ?{key}|(?<!\S) ?--{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)""")
-        )
+        as_flag = rf"""(?<!\S) ?--{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)"""
+        option_patterns.append(re.compile(f"{as_key}|{as_flag}"))
 
     def mask(text: str) -> str:
         for version, pattern in version_patterns:

@@ -162,11 +162,11 @@ def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | No
 
 
 def fetch(location: str, folder: Path) -> str:
-    """Return the local path of a file. Copy a file at a URL, and the files beside it, into `folder`.
+    """Return the local path of a model. Copy a model at a URL, and its other files, into a new folder in `folder`.
 
     A path is returned unchanged, even if there is no such file.
 
     Raises:
-        UsageError: The file at the URL cannot be downloaded.
+        UsageError, MissingExtra: See `download`.
     """
     return download(location, folder)[0] if is_url(location) else location

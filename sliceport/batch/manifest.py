@@ -176,7 +176,7 @@ def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
 
 def _split_lines(text: str) -> Iterator[tuple[str, str]]:
     """Yield each line that is not empty: a name for messages, and the text."""
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # `splitlines` splits at U+2028, too, which JSON allows
         if line.strip():
             yield f"line {number}", line
 

@@ -66,7 +66,7 @@ def run_batch(
 
     Args:
         batch: The command, models and options.
-        begin: Called with the number of models and bad sources, before the first one is done.
+        begin: Called once, before the first model is done, with the number of models and bad sources together.
         observe: Called with the outcome of each model, and of each bad source, which is an error.
 
     Raises:

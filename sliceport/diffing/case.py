@@ -175,8 +175,8 @@ def compute_all(
         if values is None:  # the chunk is one value
             dependents = _find_dependents(graph, chunk[0])
             last_dependent = [name for name in later if name in dependents][-1:]
-            # If a dependent can be computed, the node does not fail: its value only cannot be an output. No node reads
-            # the last dependent, so it is mostly an output of the model, which can be an output of any run.
+            # Either the node fails, or its value cannot be an output. In the second case, dependents can be computed.
+            # The last one is tried, because it is mostly an output of the model, and so can be an output here, too.
             if not last_dependent or compute(graph, side, computed, last_dependent) is None:
                 names = [name for name in later if name not in dependents]
             continue

@@ -247,7 +247,7 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both engines again. Return the first with another failure, or outputs beyond the tolerance, or None."""
+        """Run both engines again. Return the first that fails otherwise or differs beyond the default tolerance."""
         # The results of earlier runs, which are kept in a folder, would always be the same.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
@@ -308,7 +308,7 @@ def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | 
     model, cause = case.model, ""
     actual = bad.try_run(model, case.inputs)
     expected: Result | None = located.expected
-    if expected is None:
+    if expected is None:  # of two models, the first has computed them
         expected = good.try_run(model, case.inputs)
         if isinstance(bad.engine, NamesCause):
 

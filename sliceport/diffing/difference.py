@@ -77,9 +77,10 @@ class Failure:
         return not self.output
 
     def is_like(self, other: Failure) -> bool:
-        """Return whether another failure has the same kind, and the same message apart from names, numbers and paths.
+        """Return whether two failures are alike.
 
-        Any two differences of outputs are alike, because later nodes may change the kind of a difference.
+        Failures of runs must have the same kind, and the same message apart from names, numbers and paths. Any two
+        differences of outputs are alike, because later nodes may change the kind of a difference.
         """
         if self.is_of_run or other.is_of_run:
             return self.kind == other.kind and _signature(self.message) == _signature(other.message)

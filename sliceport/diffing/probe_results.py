@@ -177,7 +177,7 @@ class _Results:
         return judge(report, state, verdicts)
 
     def _judge_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Report the node at fault if it fails alone. Otherwise plan the next round, which may be the last one."""
+        """Report the node at fault if it fails alone. Otherwise plan the next round, or end without a node."""
         failing = [cut for cut, each in verdicts.items() if each is not None]
         sizes = [cut.size for cut in failing if cut.kind == "prefix"]
         if not sizes and state.front:  # the failure needs nodes before the front, so the next round includes them
@@ -195,10 +195,10 @@ class _Results:
         # Plan the last round if one node remains, or if a complete round has not narrowed the range.
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing_count):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
-        # Prefixes keep some right nodes before the range, because the failure may need them. Once the failure needed
-        # more nodes, prefixes keep all of them.
-        is_cut_at_front = state.round == 1 or state.front > 0
-        front = max(0, low - max(high - low, WAYS)) if is_cut_at_front else 0
+        # A prefix begins some right nodes before the range, because the failure may need them. Once it needed nodes
+        # before the front, the front is 0, and later prefixes begin at the first node, too.
+        may_move_front = state.round == 1 or state.front > 0
+        front = max(0, low - max(high - low, WAYS)) if may_move_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
 
     def _judge_last_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
@@ -266,7 +266,7 @@ class _Results:
     def _compare(self, name: str, cut: Cut) -> _Outcome:
         """Return the comparison of the outputs of a cut, or the failure of its run."""
         result = self.data[name]
-        with refuse_damage(f"those of {name}"):
+        with refuse_damage(f"the result of {name}"):
             if "kind" in result:
                 return Failure(result["kind"], "", shorten(result["detail"]))  # no output: the whole run failed
             pairs = zip((self.path.values[i] for i in cut.outputs), result["outputs"], strict=True)

@@ -64,10 +64,12 @@ class Search:
 
         Raises:
             BudgetSpent: The time is over before a case is found.
+            MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
         try:
             if self._test_named_nodes() or self._find_last_node():
                 self._reduce()
+                # The first step may change the failure, and may leave one node, which `_enter_body` needs.
                 for refine in (self._find_refused_node, self._check_fusion, self._enter_body, self._fix_shapes):
                     assert self.best is not None
                     self.best = refine(self.best)
@@ -212,7 +214,7 @@ class Search:
 
         Such outputs prevent an engine from fusing the nodes.
         """
-        if len(best.numbers) == 1 or self._note:
+        if len(best.numbers) == 1 or self._note:  # `_is_decided_by_rounding` has excluded a fusion
             return best
         case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
         result = self._compare(case)

@@ -53,7 +53,7 @@ def read_shapes(
 def read_tolerances(
     graph: Graph, tolerance: Tolerance | Mapping[str, Tolerance] | None
 ) -> Mapping[str, Tolerance | None]:
-    """Return the accepted difference of each output by name. An empty name stands for all other outputs.
+    """Return the accepted differences by output, None for the default. An empty name stands for all other outputs.
 
     Raises:
         UsageError: A name is not an output of the model.

@@ -248,7 +248,7 @@ class Verifier:
                 # original model also runs at other sizes.
                 raise _NotComparedError(f"because the changed model fails: {failed}") from None
             # The failure proves nothing if the original model does not compute the same outputs again.
-            self._check_repeats(trial, run, expected, where)
+            self._check_is_steady(trial, run, expected, where)
             yield Difference("", f"{where} the original model runs, and the changed model does not: {failed}.")
             return
         actual = {self.names.get(name, name): value for name, value in actual.items()}
@@ -279,7 +279,7 @@ class Verifier:
                 rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
         if differences:
-            self._check_repeats(trial, run, expected, where)
+            self._check_is_steady(trial, run, expected, where)
         return differences
 
     def _try_before(self, side: Side, run: InputRun) -> dict[str, Value]:
@@ -289,7 +289,7 @@ class Verifier:
         except RunFailed as failed:
             raise _NotComparedError(f"because the original model fails: {failed}") from None
 
-    def _check_repeats(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], where: str) -> None:
+    def _check_is_steady(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], where: str) -> None:
         """Run the original model again. Raise NotVerified if it fails, or if its outputs differ from `expected`."""
         say("running the original model once more")
         try:

@@ -141,6 +141,10 @@ class Image:
                 raise InvalidDescriptor(f"{name}={value} does not fit its field in DirectML.h.")
         return start
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields of a header that describe an image at the start of the payload."""
+        return {"size": len(self.data), "pointers": self.pointers, "desc": self.desc}
+
     def _add(self, data: bytes) -> _Address:
         """Append bytes, padded to a multiple of 8 for the alignment of pointers, and return their offset."""
         start = _Address(len(self.data))

@@ -121,7 +121,7 @@ def _define_numbers(kind: str, name: str, values: Sequence[int]) -> str:
 def _define_array(kind: str, name: str, items: Sequence[str]) -> list[str]:
     """Return the lines of a std::array, which may be empty, with one item per line."""
     declaration = f"inline constexpr std::array<{kind}, {len(items)}> {name}"
-    if not items:
+    if not items:  # the inner braces below are for the C array in a std::array, which an empty one need not have
         return [f"{declaration}{{}};\n"]
     return [f"{declaration} = {{{{", *(f"    {item}," for item in items), "}};\n"]
 

@@ -44,7 +44,7 @@ class Slice1(_OneOutput):
     input_window_strides: tuple[int, ...]
 
     def _check_numbers(self) -> None:
-        """Raise InvalidDescriptor unless the window lies within the input and has enough elements for the output."""
+        """Raise InvalidDescriptor unless each dimension has a valid window with enough elements for the output."""
         _check_arrays(
             self.dimension_count,
             self.input_tensor.rank,

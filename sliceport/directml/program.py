@@ -204,9 +204,9 @@ class Program:
             UsageError: The folder cannot be written. Or it exists, and `overwrite` is false or another program made it.
             ModelError: The annotated model cannot be written.
         """
-        # With `overwrite`, a folder that holds only these files is replaced. It may belong to an ONNX model, although
-        # this model has another format.
-        models = {"model.onnx", "model.onnx" if self.source is None else self.source.file_name}
+        # With `overwrite`, a folder that holds only these files is replaced. An earlier call may have written an ONNX
+        # model, although this model has another format.
+        models = {"model.onnx"} if self.source is None else {"model.onnx", self.source.file_name}
         files = [f"dxdispatch/[0-9]*.{suffix}" for suffix in ("json", "input.npy", "output_[0-9]*.npy")]
         others = ("program.hpp", *sorted(models), *files)
         fill_folder(directory, self._fill, mark="program.json", others=others, overwrite=overwrite)

@@ -239,7 +239,7 @@ def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tup
         bits: The size of an element in bits.
     """
     if expected.shape != shape:
-        return f"its shape is {list(shape)}, expected {list(expected.shape)}."
+        return f"sliceport resolves its shape to {list(shape)}, but the reference computed {list(expected.shape)}."
     if actual is None:
         return "it was not computed."
     size = expected.data.size

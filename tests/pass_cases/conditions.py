@@ -189,6 +189,11 @@ STAYS: Cases[str | None] = Cases(
             "a = Slice(x[n], [-1], [M], [0], [-1]); y = Slice(a, [0], [2], [0], [1])",
             "engines disagree about it",
         ),
+        "compose contested second": (
+            "compose",
+            "a = Slice(x[9], [0], [5], [0], [1]); y = Slice(a, [-8], [L], [0], [-1])",
+            "engines disagree about it",
+        ),
         "identity shorter": ("identity", "y = Slice(x[4], [0], [3], [0], [1])", None),
         "identity open and bounded": ("identity", "y = Slice(x[n], [0], [2147483647], [0], [1])", None),
         "identity of one part, open": ("identity", "y = Split(x[n], [4])", "is not known"),

@@ -126,7 +126,7 @@ class Device:
         """
         image = Image(operator)
         try:
-            self._ask({"do": "create", "operator": _describe_image(image)}, [image.data])
+            self._ask({"do": "create", "operator": image.to_json()}, [image.data])
         except CallFailed as error:
             if error.call == "CreateOperator":
                 return error.hresult
@@ -163,7 +163,7 @@ class Device:
         image = Image(operator)
         request = {
             "do": "run",
-            "operator": _describe_image(image),
+            "operator": image.to_json(),
             "input": end,
             "offset": byte_offset,
             "outputs": [int(before.size) for before in outputs],
@@ -397,8 +397,3 @@ def _read(process: subprocess.Popen[bytes], size: int) -> bytes:
     if data is None:
         raise EOFError("it ended without an answer")
     return data
-
-
-def _describe_image(image: Image) -> dict[str, Any]:
-    """Return the fields of a header that describe an image at the start of the payload."""
-    return {"size": len(image.data), "pointers": image.pointers, "desc": image.desc}

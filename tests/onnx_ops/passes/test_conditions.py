@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
+from onnx_models import integers, parse
 from pass_cases.conditions import FIRES, STAYS, sizes
 from pass_cases.equivalence import check, show
 
@@ -49,6 +50,12 @@ def test_chain_ends_in_a_gather_unless_scalar_replaces_gathers(with_scalar: bool
     assert rewrite(shortened, ("chain", *["scalar"] * with_scalar)).changes["chain"]
     after = [node.op_type for node in shortened.graph if node.op_type != "Constant"]
     assert after == (["Slice", "Squeeze"] if with_scalar else ["Gather"])
+
+
+def test_slice_with_negative_axis_is_composed_if_only_its_own_rank_is_known() -> None:
+    head = f"(float[8] data, int64[r] to) => (y) <{integers(zero=[0], one=[1], three=[3], last=[-1])}, float[p, q] a>"
+    nodes = "{ x = Reshape (data, to)  a = Slice (x, zero, one, zero)  y = Slice (a, one, three, last) }"
+    assert PASSES["compose"]()(from_proto(parse(f"{head} {nodes}", 13))).modified
 
 
 ANNOTATED = ("compose known", "part", "concat", "gather upwards", "chain to Gather", "siblings", "nested", "split")
