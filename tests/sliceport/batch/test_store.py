@@ -92,6 +92,7 @@ def test_append_that_fails_leaves_no_part_of_a_line(tmp_path: Path) -> None:
     assert store.read("journal") == b"first\nthird\n"
 
 
+@POSIX
 def test_file_that_cannot_be_examined_is_an_error_of_the_store(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^'.*' cannot be read \(.+\).$"):
         Folder(str(tmp_path)).has("x" * 1000)
