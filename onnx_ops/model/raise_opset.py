@@ -10,7 +10,16 @@ import onnx_ir as ir
 
 from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.domains import standard_opset
-from onnx_ops.model.nodes import MAX_AXES, is_standard, node_name, read_elements, read_int, read_string, sizes_of
+from onnx_ops.model.nodes import (
+    MAX_AXES,
+    is_operator,
+    is_standard,
+    node_name,
+    read_elements,
+    read_int,
+    read_string,
+    sizes_of,
+)
 from onnx_ops.model.walk import graphs_in, model_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 from sliceport.sandbox import supervisor
@@ -63,10 +72,10 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
         raise ModelError(f"onnx's version converter fails ({shorten(str(error))}).") from error
     if standard_opset(raised.opset_imports) != version:
         raise ModelError("onnx's version converter leaves the operator set as it is.")
-    for reshape in [node for node in model_nodes(raised) if node.op_type == "Reshape"]:
+    for node in model_nodes(raised):
         # The Reshape that the converter adds after a Softmax computes the value that the Softmax computed before.
-        output_name = reshape.outputs[0].name
-        if output_name in softmax_outputs and _loses_size_0(reshape):
+        output_name = node.outputs[0].name if node.outputs else None
+        if output_name in softmax_outputs and _loses_size_0(node):
             raise ModelError(
                 f"onnx's version converter adds a Reshape to the Softmax of {output_name!r}, which may fail at size 0."
             )
@@ -92,14 +101,21 @@ def _may_be_flattened(node: ir.Node, opset: int) -> bool:
     return is_softmax and read_int(node, "axis", 1) != -1  # the rank may be unknown: only -1 is certainly the last one
 
 
-def _loses_size_0(reshape: ir.Node) -> bool:
-    """Return whether a Reshape that the converter adds may lose a size of 0, or fail because of it.
+def _loses_size_0(node: ir.Node) -> bool:
+    """Return whether a node is a Reshape that the converter added, and may lose a size of 0 or fail because of it.
 
     The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. In its shape, 0
     copies the size at the same index of the matrix.
     """
-    softmax, _ = reshape.predecessors()  # the other one computes the shape
-    (flatten,) = softmax.predecessors()
+    # Where nodes of other kinds are found, a value in another body has the name of the Softmax's output.
+    if not is_operator(node, "Reshape") or node.inputs[0] is None:
+        return False
+    softmax = node.inputs[0].producer()
+    if not is_operator(softmax, "Softmax", "LogSoftmax") or softmax.inputs[0] is None:
+        return False
+    flatten = softmax.inputs[0].producer()
+    if not is_operator(flatten, "Flatten"):
+        return False
     axis, data = read_int(flatten, "axis", 1), flatten.inputs[0]
     sizes = None if data is None else sizes_of(data)
     if sizes is None:

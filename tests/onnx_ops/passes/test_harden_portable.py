@@ -182,6 +182,14 @@ def test_softmax_of_unknown_rank_is_raised_only_at_the_last_axis(rank: int | str
     assert compute(written, x=np.ones((2, 0, 3), np.float32), s=np.array([2, 0, 3]))[0].shape == (2, 0, 3)
 
 
+def test_reshape_of_a_body_may_have_the_output_name_of_a_softmax_in_the_other() -> None:
+    then_branch = "a () => (float[n, 3] t) { t = Softmax<axis = 1>(r) }"
+    else_branch = "b () => (float[n, 3] t) { t = Reshape(r, s) }"
+    nodes = f"r = Relu(x)  y = If(c) <then_branch = {then_branch}, else_branch = {else_branch}>"
+    proto = parse(f"(float[n, 3] x, bool c, int64[2] s) => (float[n, 3] y) {{ {nodes} }}", 11)
+    assert to_proto(raise_opset(from_proto(proto), 13)).opset_import[0].version == 13
+
+
 def test_metadata_of_tensors_and_values_stay_where_the_operator_set_is_raised() -> None:
     body = "b () => (float[a, c] NAME) { t = Constant<value = float[1, 1] {1}>()  NAME = Add(r, t) }"
     branches = f"then_branch = {body.replace('NAME', 'p')}, else_branch = {body.replace('NAME', 'q')}"
