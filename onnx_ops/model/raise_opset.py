@@ -107,7 +107,7 @@ def _loses_size_0(node: ir.Node) -> bool:
     The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. In its shape, 0
     copies the size at the same index of the matrix.
     """
-    # Where nodes of other kinds are found, a value in another body has the name of the Softmax's output.
+    # A node of another kind computes a value in another body, which has the name of the Softmax's output.
     if not is_operator(node, "Reshape") or node.inputs[0] is None:
         return False
     softmax = node.inputs[0].producer()
