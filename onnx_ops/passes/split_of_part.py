@@ -79,7 +79,10 @@ class SplitOfPartPass(SlicingPass):
         return use.node if is_split and producer is not None and producer.graph is use.node.graph else None
 
     def _read_sizes(self, split: ir.Node, opset: int, axis: int) -> tuple[int, ...] | None:
-        """Return the part sizes of a Split; None for another axis. Skip a Split that is not readable; return None."""
+        """Return the part sizes of a Split along `axis`.
+
+        Return None for a Split along another axis. A Split that cannot be read is reported as skipped, and gives None.
+        """
         try:
             inner = read_exact_split(split, opset, self.sizes(split.inputs[0]))
         except SKIPS as reason:
@@ -113,7 +116,8 @@ class SplitOfPartPass(SlicingPass):
         no pieces, and the axis is -1.
 
         Raises:
-            Skip, InvalidSlice, DynamicSlice: The sizes are not known or not valid, or a Slice drops too much.
+            Skip, InvalidSlice, DynamicSlice: The sizes are not known or not valid, or a Slice drops elements for which
+                `fits_gap` is false.
         """
         data = data_of(outer)
         shape = self.sizes(data)
@@ -128,6 +132,7 @@ class SplitOfPartPass(SlicingPass):
         assert size is not None  # or `read_run` would have raised Skip
         # The neighbours of the run are copied, too. That pays if it takes less time than to start the Slice.
         if not fits_gap(size - len(run), data, axis, self.value_info, saved_nodes=1):
-            raise Skip("merged with the Slice before it, it would copy more than 4 KiB that nothing reads")
+            reason = "more than 4 KiB, strings, or an unknown number of bytes"
+            raise Skip(f"merged with the Slice before it, it would copy elements that nothing reads: {reason}")
         pieces = [(None, run.start), (outer.outputs[0], len(run)), (None, size - run.stop)]
         return axis, [(value, length) for value, length in pieces if value is not None or length]
