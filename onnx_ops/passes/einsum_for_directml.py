@@ -20,7 +20,7 @@ Group = str
 
 
 class EinsumForDirectMLPass(NodePass):
-    """Write an Einsum of two tensors as a MatMul: onnxruntime-directml 1.24.4 ends the process, or leaves out axes.
+    """Write an Einsum of two tensors as a MatMul if onnxruntime-directml 1.24.4 crashes on it or leaves out an axis.
 
     1. A ReduceSum sums over each label that only one tensor has and the output lacks. A Transpose and a Reshape arrange
        each tensor as a stack of matrices: batch labels (in both tensors and the output), rows (labels of one tensor
@@ -29,9 +29,12 @@ class EinsumForDirectMLPass(NodePass):
     Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
-    Reported and not fixed: a tensor of unknown rank, or with a label twice; a label known to have size 1 in one tensor
-    alone, if it is summed or a summed size may be 0; and sizes that may be 0 if onnxruntime's Reshape would have to
-    infer another size, or its MatMul would have to broadcast 1 to 0.
+    Reported and not fixed:
+    - a tensor of unknown rank, or with a label twice;
+    - a label known to have size 1 in one tensor alone, if it is summed, if a summed size may be 0, or if batch labels
+      have to be joined to one axis;
+    - sizes, not known or 0, that a Reshape can neither copy nor infer;
+    - two row labels whose sizes may be 0, if there are batch labels: onnxruntime's MatMul does not broadcast 1 to 0.
     """
 
     op_types = ("Einsum",)
@@ -89,6 +92,7 @@ class EinsumForDirectMLPass(NodePass):
         if not unequal.isdisjoint(summed) or (unequal and (batch_groups != batch or may_sum_nothing)):
             raise Skip("a label has size 1 in one tensor alone")
         # After the batch axes, the right operand needs an axis of size 1 for each row axis except the last.
+        # If there are no batch axes, broadcasting adds these axes.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
         if not all(sizes[label] for group in row_groups[: len(padding)] for label in group):
             raise Skip("two sizes of rows may be 0")
@@ -121,15 +125,16 @@ def _arrange(
 ) -> ir.Value:
     """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output.
 
-    A Concat with one operand between a Transpose and the MatMul prevents a fusion by onnxruntime's CPU provider.
+    If the Transpose is last, onnxruntime's CPU provider may fuse it with the MatMul. The fused node ends the process if
+    the first axis of `value` is empty. A Concat with one operand between the two nodes prevents the fusion.
     """
     transposed = _transpose(nodes, value, labels, "".join(groups))
     arranged = _reshape(nodes, transposed, groups, groups, sizes, opset)
     is_transposed_last = arranged is transposed is not value
-    if not is_transposed_last or sizes[labels[0]] or not has_batch_fusion(nodes[-1].attributes["perm"].as_ints()):
-        return arranged
-    nodes.append(ir.node("Concat", [arranged], {"axis": 0}))
-    return nodes[-1].outputs[0]
+    if is_transposed_last and not sizes[labels[0]] and has_batch_fusion(nodes[-1].attributes["perm"].as_ints()):
+        nodes.append(ir.node("Concat", [arranged], {"axis": 0}))
+        return nodes[-1].outputs[0]
+    return arranged
 
 
 def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:
@@ -160,8 +165,8 @@ def _reshape(
     kept_count = len(list(takewhile(lambda group: len(group) == 1, groups)))
     factors = [[sizes[label] for label in axis] for axis in axes[kept_count:]]
     inferred = sum(None in axis_factors for axis_factors in factors)
-    are_kept_known = all(sizes[axis] for axis in axes[:kept_count])
-    if inferred > 1 or 0 in chain.from_iterable(factors) or (inferred and not are_kept_known):
+    may_keep_0 = not all(sizes[axis] for axis in axes[:kept_count])
+    if inferred > 1 or 0 in chain.from_iterable(factors) or (inferred and may_keep_0):
         raise Skip("a size is not known")
     # In the shape of a Reshape, 0 copies the size of the same axis, and -1 stands for the one open size.
     shape = [-1 if None in numbers else prod(size for size in numbers if size is not None) for numbers in factors]
