@@ -1,4 +1,4 @@
-"""Marks of contested nodes, which engines read differently, and copies of models in which nothing follows from them."""
+"""Marks of contested nodes, which engines read differently. Copies of models in which these nodes are opaque."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ready_for_passes(model: ir.Model) -> Iterator[None]:
 
 
 def unmark(model: ir.Model, keys: Sequence[str] = (CONTESTED, ORIGIN, USED, _NUMBER)) -> None:
-    """Remove marks from the `meta` of nodes: by default those of contested nodes, and all others of passes."""
+    """Remove marks from the `meta` of nodes. By default, remove all marks that passes set, such as `CONTESTED`."""
     for node, _ in every_node(model):
         for key in keys:
             node.meta.pop(key, None)

@@ -1,7 +1,7 @@
 """Edits of onnx-ir graphs, whose time does not grow with the rest of the graph.
 
-For each node that they remove or replace, onnx-ir's own functions look at all outputs of the graph. For each input that
-they replace, they copy all inputs of the node.
+onnx-ir's own functions look at all outputs of the graph for each node that they remove or replace. They copy all inputs
+of a node for each input that they replace.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def origin_of(node: ir.Node) -> object:
 
 
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
-    """Copy metadata and doc strings of replaced nodes to each new node. The first replaced node wins a conflict."""
+    """Copy metadata, doc strings and the origin of replaced nodes to each new node. The first replaced node wins."""
     for node in nodes:
         for old in reversed(replaced):  # later updates win, so the first node comes last
             node.metadata_props.update(old.metadata_props)

@@ -261,8 +261,8 @@ def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
 def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
     """Return whether every engine computes the same bits for a node and the nodes that its elements depend on.
 
-    Operators of nodes that compute its data must be in `data_operators`. Operators of nodes that compute only its
-    parameters must be in `_EXACT`. Nodes before a Shape or Size are not checked.
+    The operators of the node, and of nodes that compute its data, must be in `data_operators`. Operators of nodes that
+    compute only its parameters must be in `_EXACT`. Nodes before a Shape or Size are not checked.
     """
     # Pairs of a node and whether its elements become elements of `node`. Otherwise it only computes parameters.
     pending = [(node, True)]

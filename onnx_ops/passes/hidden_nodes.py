@@ -74,7 +74,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         hidden += _mistaken_by_onnxslim(nodes)
     withheld: dict[str, Mapping[str, ir.Attr]] = {}
     for number, node in enumerate(dict.fromkeys(hidden)):
-        # Only nodes of ONNX's own domain move, because `show_nodes` moves all nodes of OPAQUE_DOMAIN there.
+        # Only nodes of ONNX's own domain get OPAQUE_DOMAIN, because `show_nodes` moves all its nodes to that domain.
         node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{number}_{node.op_type}"
         withheld[node.op_type] = dict(node.attributes)
         for name, attribute in withheld[node.op_type].items():
@@ -85,7 +85,10 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
 
 
 def show_nodes(model: ir.Model, withheld: Withheld) -> None:
-    """Restore the operators and attributes of the nodes that `hide_nodes` has hidden."""
+    """Restore the operators and attributes of the nodes that `hide_nodes` has hidden.
+
+    All nodes of `OPAQUE_DOMAIN`, also the contested ones, get ONNX's own domain.
+    """
     for node in model.graph.all_nodes():
         if node.op_type.startswith(_HIDDEN):
             graphs = dict(node.attributes)

@@ -15,7 +15,9 @@ from sliceport.slicing import AxisSlice, resolve_axis
 
 
 def rules() -> Any:
-    """Return rules that do what `ComposeSlicesPass` and `RemoveIdentitySlicesPass` do with Slices from opset 10 on.
+    """Return rules that compose two Slices, and that remove a Slice of all elements, from opset 10 on.
+
+    They share the arithmetic of `ComposeSlicesPass` and `RemoveIdentitySlicesPass`, but do not infer shapes.
 
     Returns:
         A `RewriteRuleSet` for `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.
