@@ -278,7 +278,7 @@ class NodePass(SlicingPass):
         return cast("T", result)
 
     def _visit(self, node: ir.Node, opset: int) -> None:
-        """Rewrite a node if it matches. Skip it if it is invalid, has a wrong arity, or raises one of `SKIPS`."""
+        """Call `_rewrite` for a node. Skip the node if it is invalid, if its arity is wrong, or for one of `SKIPS`."""
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return
@@ -311,6 +311,7 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     is_stale, modified = False, True
     while modified or is_stale:
         # Inference takes longer than the passes, so it runs when they find nothing more. One more round follows it.
+        # That round also follows if a pass has inferred in the last one: the passes before it have not seen the result.
         if not modified:
             if not analysis.is_current:
                 analysis.infer()

@@ -95,7 +95,7 @@ def build_reshape(data: ir.Value, shape: Sequence[int]) -> list[ir.Node]:
 
 
 def build_with_axes(op_type: str, data: ir.Value, axes: Sequence[int], opset: int, **attributes: int) -> list[ir.Node]:
-    """Return the nodes of a Squeeze, Unsqueeze or ReduceSum. Its axes are an attribute, from opset 13 on an input."""
+    """Return the nodes of a Squeeze, Unsqueeze or ReduceSum. Before opset 13, its axes are an attribute."""
     if opset < AXES_INPUT_OPSET:
         return [ir.node(op_type, [data], {"axes": list(axes), **attributes})]
     constant = build_constant(axes)

@@ -65,7 +65,7 @@ def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
             chain.entries[entry.axis] = bounds
         elif entry.kind == "shrink":
             begin = spec.begin[entry.position]
-            # The end of index -1 is the end of the axis, because 0 would be the start of the axis.
+            # Index -1 cannot have the end -1 + 1 = 0, which is the start of the axis.
             chain.entries[entry.axis] = AxisSlice(begin, INT64_MAX if begin == -1 else begin + 1, 1)
         if entry.kind != "shrink":
             chain.axes.append(NEW if entry.kind == "new" else entry.axis)

@@ -123,7 +123,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         self._bytes_written = self._bytes_read = 0
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether a node does not compute with 16-bit floats. A session may not round after each such node."""
+        """Return whether a node does not compute with 16-bit floats; see the class for the reason."""
         values = [value for value in (*node.inputs, *node.outputs) if value is not None]
         return node.op_type in MOVING or _FLOATS_OF_16_BITS.isdisjoint(map(self._element_type, values))
 

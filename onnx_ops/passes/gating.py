@@ -42,5 +42,5 @@ def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]
 
 
 def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
-    """Return the inputs of a node, with the value that an Identity copies in the place of its output."""
+    """Return the inputs of a node. The output of an Identity is replaced by the value that the Identity copies."""
     return [identities.source_of(value) for value in node.inputs if value is not None]

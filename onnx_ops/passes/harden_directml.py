@@ -38,7 +38,7 @@ HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
 
 
 def harden_for_directml(model: ir.Model) -> Hardening:
-    """Replace nodes that onnxruntime-directml 1.24.4 computes wrongly or refuses by equivalent nodes, if any are known.
+    """Rewrite the nodes that onnxruntime-directml 1.24.4 computes wrongly, refuses or crashes on, if a fix is known.
 
     Args:
         model: The model; it is changed.

@@ -91,7 +91,7 @@ def harden_portably(
         node_count = len(analysis.nodes_of(*SLICING))
         invalid = analysis.value_info.list_invalid()
         changes = list(chain.from_iterable(run_until_stable(passes, analysis)))
-    # In earlier versions, each initializer would have to be an input.
+    # Before IR version 4, each initializer would have to be an input.
     if any(change.replacement is not None for change in changes) and model.ir_version >= REPLACEABLE_VERSION:
         _lift_parameters(model)
     skipped = [node for writer in writers for node in writer.skipped]
@@ -114,6 +114,7 @@ def _ranks_declared(model: ir.Model) -> Iterator[None]:
     data = [node.inputs[0] for node in model_nodes(model) if is_operator(node, "Softmax", "LogSoftmax")]
     undeclared = {value: value.type for value in data if value is not None and value.shape is None}
     with defaults_aside(model):
+        # `raise_opset` refuses a model with functions anyway.
         facts = infer(IrModel(model)) if undeclared and not model.functions else {}
     for value in undeclared.keys() & facts.keys():
         IrModel(model).set_type(value, facts[value].element, facts[value].dims)

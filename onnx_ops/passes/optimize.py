@@ -60,7 +60,8 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     _make_constants(optimized.graph, model.graph.initializers)
     show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)
-    # The probe has the metadata of the model, but no functions, because all of them were inlined or dropped.
+    # The probe has the metadata of the model, but no functions, because all of them were inlined or dropped. The nodes
+    # of StridedSlice were not inlined, so its function is copied from the model.
     probe.graph = optimized.graph
     functions = {key: function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN}
     probe.functions.update(functions)

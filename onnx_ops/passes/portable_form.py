@@ -110,7 +110,7 @@ class PortableSlicePass(PortablePass):
             return
         excluded = {axis: entry for axis, entry in normal.items() if self._is_excluded(entry)}
         if excluded:
-            new_nodes = self._build_without(excluded, data, normal, opset, node.outputs[0])
+            new_nodes = self._build_without_steps(excluded, data, normal, opset, node.outputs[0])
         else:
             listed = self.fill_gaps(normal, sizes)
             if _lists_exactly(node, opset, listed):
@@ -121,7 +121,7 @@ class PortableSlicePass(PortablePass):
             return
         self.replace_node(node, new_nodes)
 
-    def _build_without(
+    def _build_without_steps(
         self, excluded: Entries, data: ir.Value, entries: Entries, opset: int, output: ir.Value
     ) -> list[ir.Node]:
         """Return nodes that do what a Slice of `data` by `entries` does, without a step on the axes in `excluded`.

@@ -189,7 +189,7 @@ class ShortenChainsPass(NodePass):
         new_nodes = build_chain(self, chain, data, last, opset, gathers=gathers)
         operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
         slices = sum(operator in ("Slice", "Gather") for operator in operators)
-        if (slices, len(operators)) >= (old_slices, len(links)):  # fewer slicing nodes come first
+        if (slices, len(operators)) >= (old_slices, len(links)):  # slicing nodes count first, then all nodes
             for new_node in new_nodes:  # they are not in the graph, but would count as readers of their inputs
                 detach_inputs(new_node)
             return False

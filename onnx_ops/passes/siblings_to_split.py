@@ -21,8 +21,8 @@ class SiblingsToSplitPass(SlicingPass):
     """Replace Slices, Splits and Gathers that cut one value along one axis by one Split.
 
     1. Their parts tile the axis. A Slice must have step 1 and cut no other axis. All parts of a Split that are read
-       count. The indices of a Gather must be constant neighbours. A Gather of a scalar index becomes a part and a
-       Squeeze; at least three such Gathers are needed if no other node takes part.
+       must take part. The indices of a Gather must be constant neighbours. A Gather of a scalar index becomes a part
+       and a Squeeze; at least three such Gathers are needed if no other node takes part.
     2. Their parts leave gaps: parts that nothing reads fill the gaps, which must be at most 4 KiB in total for each
        operator that is saved.
 
