@@ -247,8 +247,8 @@ def _list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> li
 def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _Mask:
     """Return a function that masks the versions and options of a run in JSON text.
 
-    A version may be followed by the suffix of a build. A number without a dot is not masked, because it could mean
-    anything. An option is masked as a key of JSON and on a command line.
+    A version may be followed by the suffix of a build. A version without a dot is not masked, because such a number
+    could mean anything in a text. An option is masked as a key of JSON and on a command line.
     """
     version_patterns = []
     # The longest version comes first, because `1.24.4` also matches at the start of `1.24.4.dev1`.

@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 
+from sliceport.batch.names import encode_name
 from sliceport.user_cache import user_cache
 
 State = tuple[int, ...] | None
@@ -93,5 +94,5 @@ def write_cached(token: str, entry: str) -> None:
 
 
 def _cache_path(token: str) -> str:
-    name = hashlib.sha256(token.encode()).hexdigest()
+    name = hashlib.sha256(encode_name(token)).hexdigest()
     return os.path.join(user_cache(), "digests", name[:2], name)

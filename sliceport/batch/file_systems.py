@@ -100,10 +100,10 @@ def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, E
 def describe_state(url: str) -> str | None:
     """Return a text that changes with the content of a file, or None if the file system has no digest of the content.
 
-    Do not use `ukey` of fsspec: for most servers it hashes size and time of change, and `rsync -t` can keep both.
+    `ukey` of fsspec is not used: for most servers it hashes size and time of change, and `rsync -t` can keep both.
 
     Raises:
-        FileNotFoundError: The file is missing.
+        FileNotFoundError, NotADirectoryError: The file is missing.
         UsageError: The path is not a file, or the file system does not answer.
         MissingExtra: A package for such URLs is not installed.
     """

@@ -28,11 +28,11 @@ Digests = dict[str, str]
 
 @dataclass(frozen=True)
 class Identity:
-    """A model that was found.
+    """A model, and the key of its result.
 
     Attributes:
-        key: The key of its result.
-        path: Its local file; empty for a model at a URL that was not downloaded.
+        key: The key; empty if the model was not identified, or was changed meanwhile.
+        path: Its local file, or its location if it was not identified; empty for a URL that was not downloaded.
         files: The states of the local files that the result depends on.
     """
 
@@ -121,7 +121,7 @@ def _read_cached_digests(url: str) -> Digests | None:
                 return None
             digests[name] = cached
         return digests
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         # If a file is missing or cannot be read, the download raises the error (UsageError is a ValueError). `json`
         # raises a ValueError if the model was cached as a data file of another, so that its entry has no names.
         return None
@@ -162,9 +162,9 @@ def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | No
 
 
 def fetch(location: str, folder: Path) -> str:
-    """Return the local path of a model. Copy a model at a URL, and its other files, into a new folder in `folder`.
+    """Return the local path of a model or of an array's file. A path is returned unchanged, even if it is missing.
 
-    A path is returned unchanged, even if there is no such file.
+    A file at a URL is copied into a new folder in `folder`, with the other files of a model.
 
     Raises:
         UsageError, MissingExtra: See `download`.

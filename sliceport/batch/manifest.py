@@ -73,7 +73,7 @@ class Manifest:
                 self._patterns.append((_compile_pattern(path, entry.model), i))
 
     def options_of(self, model: str) -> dict[str, Any]:
-        """Return the options for a model, a URL or a path relative to the current folder.
+        """Return the options for a model. Its name is a URL, or a path relative to the current folder.
 
         The entries that match the model no longer count as unused.
 

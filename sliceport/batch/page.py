@@ -24,7 +24,7 @@ _CHANGES = ("new", "fixed", "changed", "added", "same")
 
 
 def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None, gap: str = "") -> str:
-    """Return the HTML page of a run, which is one file. It begins with the comparison with an earlier run, if given.
+    """Return the HTML page of a run, which is one file. It also shows the comparison with an earlier run, if given.
 
     The rows, in any order, are read once. The page holds the data of the table as one compressed block of JSON. Further
     blocks hold findings and results, and the browser unpacks a block when its user opens a model. For `gap`, see

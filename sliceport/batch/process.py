@@ -55,7 +55,7 @@ class UnreadableResult(UsageError):
 def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
     """Run the command on one model, unless its result is stored already. A failure of the model becomes its result.
 
-    Temporary files go into the local folder `scratch`. The caller may end the child processes by `stop_event`; see
+    Temporary files go into the local folder `scratch`. To end the child processes, the caller passes `stop_event` to
     `supervisor.end_calls`.
 
     Raises:

@@ -69,7 +69,7 @@ class RemoteStore(Store):
         return Path(tempfile.gettempdir(), f"sliceport-{SCRATCH}")
 
     def clean_up(self) -> None:
-        """Remove the files of killed processes of this machine from the scratch folder, and the folder if empty."""
+        """Remove files of killed processes of this machine from `SCRATCH` at the URL, and the folder if it is empty."""
         with suppress(UsageError):
             for name in self.names(SCRATCH):
                 if is_abandoned(name.rpartition("/")[2]):

@@ -91,7 +91,8 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     escaped, escaped_repr = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
     # Inner folders come first, because their names begin with those of the folders around them.
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
-    if len(Path(path).parent.parts) > 2:  # names of nodes may also begin with a folder such as /model
+    # A short folder such as /model is kept, because names of nodes may begin with it.
+    if len(Path(path).parent.parts) > 2:
         folders.insert(2, os.path.dirname(path))
     prefixes = [_escape_placeholder(os.path.join(folder, "")) for folder in folders if len(folder) > 1]  # not "/"
 
@@ -159,5 +160,5 @@ def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
 
 def make_failure_row(command: str, verdict: str, message: str, model: str, key: str = "") -> Row:
     """Build the row of a model that has no result. `key` is the key of a stored result that is lost."""
-    parts: dict[str, Any] = {"command": command, "verdict": verdict, "message": message, "findings": [], "result": None}
-    return to_row(parts, model, key)
+    parts: dict[str, Any] = {"command": command, "verdict": verdict, "findings": [], "result": None}
+    return to_row(parts | {"message": _escape_placeholder(message)}, model, key)  # `to_row` replaces placeholders

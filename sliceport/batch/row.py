@@ -15,7 +15,7 @@ DEATHS: tuple[Verdict, ...] = ("crash", "timeout", "memory")
 VERDICTS: tuple[Verdict, ...] = (*FAILURES, "finding", "clean")
 
 MAX_LISTED = 20
-"""The number of models, findings or names that a report lists of one kind."""
+"""The largest number of models, findings or names that a report lists of one kind."""
 
 _MAX_CAUSE = 80
 """Number of characters after which a cause is cut off."""
@@ -40,7 +40,7 @@ class Row(TypedDict):
 
     schema_version: int
     model: str  # a path or URL as the user gave it
-    key: str  # 64 hexadecimal digits; empty where the model could not be read
+    key: str  # 64 hexadecimal digits; empty if the model was not identified, or was changed meanwhile
     command: str
     verdict: Verdict
     message: str  # the reason for the verdict; may be empty for clean

@@ -82,7 +82,7 @@ def run_batch(
     header = _make_header(batch, len(models) + len(bad), start_time(store))
     scratch = store.new_scratch()
     try:
-        runner = _choose_runner(batch, scratch)  # first: without a connection to the cluster, there is no journal
+        runner = _choose_runner(batch, scratch)  # before the journal, because connecting to a cluster may fail
         journal = Journal(store, header)
         try:
             with closing(runner(job, _make_tasks(batch, models))) as results:
@@ -120,7 +120,7 @@ def _record(
 
 
 def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
-    """Return the models of a batch, and the sources without models. For a shard, return its part of both.
+    """Return the models of a batch, and its bad sources. For a shard, return its part of both.
 
     Raises:
         UsageError: No source has a model.
@@ -176,7 +176,7 @@ def _make_tasks(batch: Batch, models: Sequence[str]) -> Iterator[Task]:
     for model in models:
         location = model if is_url(model) else os.path.abspath(model)
         options = {} if batch.manifest is None else batch.manifest.options_of(model)
-        if "inputs" not in batch.job.options:  # such as `lower`, which does not read arrays
+        if "inputs" not in batch.job.options:  # the command, such as `lower`, reads no arrays
             options.pop("inputs", None)
         yield Task(model, location, options)
 

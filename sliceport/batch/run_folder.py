@@ -79,7 +79,7 @@ class Run:
 
     Attributes:
         store: The folder of the results.
-        headers: The headers of its journals, the latest first: those of its shards, and of runs at the same time.
+        headers: The headers of its shards, and of runs at the same time. The latest header of a folder comes first.
         entries: The models. The last line about a model counts.
         unfinished: The number of models that the headers announce and no journal lists.
         others: Shards of the same run in other folders.
@@ -93,7 +93,7 @@ class Run:
 
     @property
     def header(self) -> Header:
-        """The header of the latest journal."""
+        """The header of the latest journal of the first folder."""
         return self.headers[0]
 
     def rows(self) -> Iterator[Row]:
@@ -164,8 +164,8 @@ def read_run(store: Store, journal: str | None = None) -> Run:
 def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards: Set[str | None]) -> bool:
     """Return whether a run belongs to the run with the header `latest`.
 
-    It must have the same command and options. It must also be a further shard, which is not in `shards`, or must have
-    written its last line at a time `written` after `latest` started.
+    It must have the same command and options. It must also be a further shard, which is not in `shards`, or a run that
+    was still under way when `latest` started. `written` is the time of its last line.
     """
     if any(header[key] != latest[key] for key in ("command", "options")):
         return False

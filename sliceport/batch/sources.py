@@ -36,7 +36,7 @@ class BadSource:
 def expand(
     sources: Sequence[str], suffixes: Sequence[str], *, leave_out: Sequence[str] = ()
 ) -> Iterator[str | BadSource]:
-    """Yield the models of sources, and a `BadSource` for each source without models.
+    """Yield the models of sources, and a `BadSource` for each source without models and each unreadable folder.
 
     Each model is yielded once, by the name that the user would write for it. A source is the first of these that fits:
       * `@list.txt`: a file in UTF-8 with one source a line, relative to the current folder. Empty lines and lines that
@@ -49,10 +49,10 @@ def expand(
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
-    Hidden files and folders, whose names begin with a dot, are found only by name, or by patterns with a dot at the
-    start of a part from the first wildcard on. The models of a folder or glob are sorted by name. Two names of one path
-    are one model. A link to a model is another model. `leave_out` lists folders, or URLs of folders, such as the folder
-    of the results. They are entered only if a source begins in them.
+    Hidden files and folders, whose names begin with a dot, are found only by name, or by a pattern in which the part
+    with the first wildcard, or a later part, begins with a dot. The models of a folder or glob are sorted by name. Two
+    names of one path are one model. A link to a model is another model. `leave_out` lists folders, or URLs of folders,
+    such as the folder of the results. They are entered only if a source begins in them.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -63,6 +63,7 @@ def expand(
     for source in sources:
         for result in search.find(source):
             name = result if isinstance(result, str) else f"{result.name}: {result.reason}"
+            # Hashes take less memory than the names of millions of models.
             key = hashlib.blake2b(encode_name(_identity(name)), digest_size=16).digest()
             if key not in seen:
                 seen.add(key)
@@ -119,7 +120,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of one source. Yield a BadSource for each unreadable part, or if it has no models."""
+        """Yield the models of one source, and a BadSource for each unreadable part or for a source without models."""
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return

@@ -97,7 +97,7 @@ class Store(ABC):
         self.clean_up()
 
     def clean_up(self) -> None:  # noqa: B027 - only some stores have scratch in two places
-        """Remove temporary files of killed processes that are not in `scratch_folder`."""
+        """Remove the temporary files that killed processes left outside `scratch_folder`."""
 
 
 class Folder(Store):

@@ -16,7 +16,7 @@ _INTERVAL, _TERMINAL_INTERVAL = 30.0, 0.1
 
 
 class Progress:
-    """Counts of a run under way. A line shows them from time to time, or with `lists`, each model has a line."""
+    """Counts of a run under way. A line shows them from time to time. With `lists`, each model has a line instead."""
 
     def __init__(self, *, lists: bool = False) -> None:
         self._lists = lists

@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def _install(options: argparse.Namespace) -> None:
-    """Install the validator and, without --validator, DirectML. With --if-possible, only print what a machine lacks."""
+    """Install the validator and, without --validator, DirectML. With --if-possible, unmet requirements are no error."""
     from sliceport.directml.device import DeviceError, install
 
     try:

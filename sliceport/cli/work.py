@@ -81,7 +81,8 @@ def add_command(commands: Commands, command: Command) -> None:
         always = command.writes == "always"
         metavar = "OUT" if always else "DIR"
         parser.add_argument(*command.output_flags, dest="output", required=always, metavar=metavar, help=command.output)
-        overwritten = "OUT and the files that belong to it" if always else "files, and DIR if an earlier run wrote it"
+        pages = "existing report files, and " if command.has_pages else ""
+        overwritten = "OUT and the files that belong to it" if always else f"{pages}DIR if an earlier run wrote it"
         parser.add_argument("--overwrite", action="store_true", help=f"replace {overwritten}")
     command.add_options(parser)
     parser.listing = command.listing
@@ -153,6 +154,7 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
     owner = "" if work.output is None else new_name()  # a part of the names of the child's scratch folders
     log = 2 if work.verbose > 1 else None  # stderr
     try:
+        # Only the process of the command line is supervised. It makes few calls, so each may have a child of its own.
         with console.showing_progress():
             answer: Answer = supervisor.call_twice(
                 compute_answer, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log

@@ -66,7 +66,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
-    """Return a finding for each defect that explains a comparison, or one without a defect; none if it is clean."""
+    """Return the findings about a difference: one for each defect that explains it, or one that names no defect."""
     if comparison.is_clean:
         return []
     node = comparison.lowered.node

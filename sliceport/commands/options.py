@@ -193,7 +193,7 @@ def parse_names(text: str | None, option: str) -> list[str] | None:
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise UsageError(f"{option} names nothing; leave it out for what runs by default.")
+        raise UsageError(f"{option} names nothing; list names separated by commas, or leave it out.")
     return names
 
 

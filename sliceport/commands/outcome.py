@@ -36,7 +36,7 @@ class Outcome:
         text: Formats the outcome for people. Its arguments are whether to print more, and the width of the terminal in
             columns, or None.
         list_findings: Lists the faults of the model, or the changes to it.
-        output: The main file that was written; None if no file was written.
+        output: The main file or the folder that was written; None if nothing was written.
         files: The contents of further text files, by name. The command line writes them.
     """
 

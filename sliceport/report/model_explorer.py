@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Mark(NamedTuple):
-    """A text and a color for a node of the main graph, or also for a node in the body of that node.
+    """A text and a color for a node of the main graph, and if `inner` is not empty, for a node in a body of that node.
 
     Attributes:
         names: Names for the node of the main graph: those of its outputs, if they are known, and last its own name.

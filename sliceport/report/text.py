@@ -31,7 +31,7 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Move each hint about sizes with which several lines end to a line of its own after them."""
+    """Remove each hint about sizes that ends several lines, and add it once, as a line after them."""
     ends = [line.rpartition("; ")[2] for line in lines]
     hints = Counter(end for end in ends if "give sizes" in end)  # with the line's full stop
     shared = [hint for hint, count in hints.items() if count > 1]

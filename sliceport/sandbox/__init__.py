@@ -1,1 +1,1 @@
-"""The one door for what is not trusted: a supervisor, children that may die, and files put into place by renaming."""
+"""Child processes for code that may crash, and output files that are written whole or not at all."""

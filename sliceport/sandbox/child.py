@@ -41,7 +41,7 @@ class _ThisProcess:
 
     Attributes:
         is_child: Whether this process is a child of the sandbox. Its own children end with it, as one process group.
-        is_isolated: Whether the call under way must hand code that may crash to a child of its own.
+        is_isolated: Whether the call under way must use a child of its own for code that may crash.
         memory: Bytes that the call under way may allocate beyond what this process had; None for no limit.
     """
 

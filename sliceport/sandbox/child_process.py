@@ -75,7 +75,7 @@ class ChildKilled(ChildLost):
 
 
 class ChildNotStarted(ChildLost):
-    """The system has no process, memory or disk space for a child."""
+    """The child could not be started, for example because the system has no memory or thread left."""
 
 
 _BY_SIGNAL: dict[int, type[ChildDied]] = {signal.SIGTERM: ChildTerminated}

@@ -117,7 +117,7 @@ def write_files(
 
 
 def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse to write files over data files of a model, even if the two have different names, such as links.
+    """Refuse to write files over data files of a model, also if a file to be written is a link to a data file.
 
     Raises:
         UsageError: A file to be written is a data file.
@@ -188,7 +188,7 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
         raise
-    except (OSError, NotImplementedError):  # the file system has no hard links
+    except (OSError, NotImplementedError):  # the file system has no hard links, so the target may be replaced
         source.replace(target)
     else:
         source.unlink()

@@ -100,7 +100,7 @@ def call(
         timeout: Seconds that the call may take, the start of the child included; None for no limit.
         memory: Bytes that the child, and each process that it starts, may allocate beyond what it has; enforced on
             Linux alone. If this process itself answers a call, the limit of that call holds as well.
-        is_isolated: Whether the function must run code that may crash in another child; see `child.is_expendable`.
+        is_isolated: Whether the function must use another child for code that may crash; see `child.is_expendable`.
         forks: Whether a new child serves this call alone, forked if that is safe. By default an idle child serves it.
         log: The descriptor for the output of a new child that serves this call alone. By default the output goes to a
             file for `ChildDied.stderr`.

@@ -200,6 +200,10 @@ class TestCache:
         monkeypatch.setenv("XDG_CACHE_HOME", os.devnull)
         assert len(digest_file(str(tmp_path / "file"))) == 64
 
+    def test_state_with_a_name_that_is_not_utf8_is_cached(self) -> None:
+        digests.write_cached("zip://a.onnx::file:///\udcff.zip", "0" * 64)
+        assert digests.read_cached("zip://a.onnx::file:///\udcff.zip") == "0" * 64
+
 
 def test_a_missing_file_has_no_state(tmp_path: Path) -> None:
     assert state_of(str(tmp_path / "nothing")) is None

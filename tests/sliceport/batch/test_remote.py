@@ -124,8 +124,9 @@ class TestSources:
             assert list(found) == [f"{root}/a.onnx", f"{root}/b.xml"]
 
     def test_a_source_that_is_not_there_is_bad(self, root: str) -> None:
-        assert find(f"{root}/nothing", f"{root}/b", f"{root}/nothing*") == [
+        assert find(f"{root}/nothing", f"{root}/a.onnx/b.onnx", f"{root}/b", f"{root}/nothing*") == [
             f"source '{root}/nothing' is not there.",
+            f"source '{root}/a.onnx/b.onnx' is not there.",
             f"{root}/b/c.onnx",
             f"source '{root}/nothing*' matches no model.",
         ]
@@ -208,7 +209,7 @@ class TestDownload:
     def test_of_no_file_is_an_error(self, root: str, tmp_path: Path, name: str, message: str) -> None:
         put(f"{root}/folder/a.onnx", b"")
         with pytest.raises(UsageError, match=f"^{re.escape(message.format(root=root))}$"):
-            download(f"{root}/{name}", tmp_path / "local")
+            identify(Job("check", ""), Task("", f"{root}/{name}"), tmp_path / "local")
 
 
 class TestStore:
