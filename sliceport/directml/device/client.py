@@ -294,6 +294,7 @@ class Device:
                     file.seek(0)
                     file.writelines(parts)
             except OSError as error:
+                os.ftruncate(self._memory, 0)  # frees the memory of the written part
                 size = sum(map(len, parts))
                 raise DeviceError(f"a request of {size} bytes does not fit into memory ({error.strerror}).") from None
             parts = []
