@@ -39,7 +39,7 @@ _TAIL = """\
 
 inline constexpr GUID operator_id = {0x26caae7a, 0x3081, 0x4633, {0x95, 0x81, 0x22, 0x6f, 0xbe, 0x57, 0x69, 0x5d}};
 
-// Create an IDMLOperator for each of `operators`. On failure those that exist stay in `created`; the others are null.
+// Create an IDMLOperator for each of `operators`. On failure the earlier ones stay in `created`; the others are null.
 inline HRESULT create_operators(IDMLDevice *device, std::array<IDMLOperator *, operators.size()> &created) {
     created.fill(nullptr);
     for (size_t i = 0; i < operators.size(); i++) {
