@@ -119,7 +119,7 @@ class AxisSlice(NamedTuple):
         start, step = self.start + following.start * self.step, self.step * following.step
         if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
             return None
-        # Either slice may end the result. The end of `following` is converted to the whole axis; the smaller end counts.
+        # Either slice may end the result. The smaller end counts, with that of `following` converted to the whole axis.
         return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
 
 
