@@ -23,8 +23,8 @@ def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrit
     """Write a folder for each case, and `cases.json`, which lists them.
 
     Raises:
-        UsageError: The folder exists although `overwrite` is false, was not written by this function, or cannot be
-            written.
+        UsageError: The folder cannot be written. Or it exists, and `overwrite` is false or the folder was not written
+            by this function.
     """
 
     def fill(folder: Path) -> None:

@@ -41,7 +41,8 @@ def to_ir(case: Case) -> tuple[str, bytes]:
     version = f"opset{case.version}"
     layers.append(_format_layer(node_id, "cut", case.operator, masks, input_ports, [node_output], version))
     layers.append(_format_layer(node_id + 1, "y", "Result", {}, [_format_port(0, element, ())]))
-    # Each layer before the node has its output at port 0. The ports of the node are its inputs, then its output.
+    # The layers before the node are its inputs, each with its output at port 0. The node has a port for each input and
+    # then one for its output, so the output's port has the same number as the node.
     edges = [(i, 0, node_id, i) for i in range(node_id)] + [(node_id, node_id, node_id + 1, 0)]
     keys = ("from-layer", "from-port", "to-layer", "to-port")
     links = [_format_element("edge", dict(zip(keys, map(str, edge), strict=True))) for edge in edges]

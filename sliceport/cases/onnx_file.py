@@ -1,4 +1,4 @@
-"""The bytes of ONNX files, written field by field: the same for every version of the onnx package, which is not needed.
+"""The bytes of ONNX files, written field by field without the onnx package, so that its version cannot change them.
 
 Field numbers are those of onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
 """
@@ -11,7 +11,8 @@ from itertools import repeat
 from sliceport.cases.case import ELEMENTS, INPUTS, Array, Case
 
 _OPSETS = {("Slice", 1): 9, ("Split", 2): 10}
-"""The operator set of the model for a version of an operator, if it is not the set that introduced the version."""
+"""The last operator set with a version of an operator. For all other versions, the model has the set that introduced
+the version."""
 _IR_VERSION, _INT, _INTS = 8, 2, 7  # _INT and _INTS are values of AttributeProto.AttributeType
 
 

@@ -142,7 +142,7 @@ class Image:
         return start
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of a header that describe an image at the start of the payload."""
+        """Return the description of this image for a request's header. The payload begins with the image itself."""
         return {"size": len(self.data), "pointers": self.pointers, "desc": self.desc}
 
     def _add(self, data: bytes) -> _Address:

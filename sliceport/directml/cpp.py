@@ -11,7 +11,7 @@ from sliceport.directml.tensor import BufferTensor
 _HEAD = """\
 // The slicing operators of a model for DirectML, in the order in which they run. Written by sliceport.
 //
-// It needs C++17 and a DirectML.h whose DML_TARGET_VERSION is at least 0x{level:x}.
+// This header needs C++17 and a DirectML.h whose DML_TARGET_VERSION is at least 0x{level:x}.
 #pragma once
 
 #include <DirectML.h>
@@ -39,7 +39,7 @@ _TAIL = """\
 
 inline constexpr GUID operator_id = {0x26caae7a, 0x3081, 0x4633, {0x95, 0x81, 0x22, 0x6f, 0xbe, 0x57, 0x69, 0x5d}};
 
-// Create an IDMLOperator for each of `operators`. On failure those that exist stay in `created`; the others are null.
+// Create an IDMLOperator for each of `operators`. On failure the earlier ones stay in `created`; the others are null.
 inline HRESULT create_operators(IDMLDevice *device, std::array<IDMLOperator *, operators.size()> &created) {
     created.fill(nullptr);
     for (size_t i = 0; i < operators.size(); i++) {
@@ -121,7 +121,7 @@ def _define_numbers(kind: str, name: str, values: Sequence[int]) -> str:
 def _define_array(kind: str, name: str, items: Sequence[str]) -> list[str]:
     """Return the lines of a std::array, which may be empty, with one item per line."""
     declaration = f"inline constexpr std::array<{kind}, {len(items)}> {name}"
-    if not items:  # the inner braces below are for the C array in a std::array, which an empty one need not have
+    if not items:  # an empty std::array need not contain the C array that the inner braces below initialize
         return [f"{declaration}{{}};\n"]
     return [f"{declaration} = {{{{", *(f"    {item}," for item in items), "}};\n"]
 
@@ -131,7 +131,7 @@ def _format_binding(binding: Binding) -> str:
 
 
 def _list_comments(lowered: LoweredNode) -> Iterator[str]:
-    """Yield the comments about outputs that no call computes."""
+    """Yield a comment if the node is refused, and one for each of its aliases."""
     if lowered.reason is not None:
         yield f"refused: {_quote(lowered.reason.message)}"
     for alias in lowered.aliases:

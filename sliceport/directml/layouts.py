@@ -22,7 +22,7 @@ class Options:
 
     Attributes:
         feature_level: The DirectML feature level to lower for.
-        input_layout: Memory layout of the inputs of slicing nodes, except inputs that another slicing node writes. It
+        input_layout: Memory layout of the inputs of slicing nodes, except inputs that another lowered node writes. It
             is an axis order (`NHWC`, `0,2,3,1`), which applies to inputs of its rank, or strides in elements by value
             name. All other tensors are packed row-major.
         output_layout: The same for the outputs, also where another slicing node reads them.

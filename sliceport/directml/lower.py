@@ -34,7 +34,8 @@ from sliceport.slicing import Region, find_tiled_axis
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 
 _MAX_ELEMENTS = 2**60
-"""More elements than any buffer has. Beyond 2^63 - 1 indices, Python's `len` of a range fails."""
+"""More elements than any buffer has. Beyond 2^63 - 1 indices, Python's `len` of a range fails. The limit is lower than
+that, because `StridedCopy.recast` may replace an element by 4 smaller ones."""
 
 
 @dataclass

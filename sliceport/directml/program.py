@@ -134,7 +134,7 @@ class Program:
     """The slicing nodes of a model, lowered.
 
     Attributes:
-        feature_level: The DirectML feature level that the operators need.
+        feature_level: The DirectML feature level that the nodes were lowered for.
         nodes: The nodes, in the model's order.
         source: The model; None if models of its format cannot be annotated.
     """

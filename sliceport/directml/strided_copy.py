@@ -162,8 +162,8 @@ class StridedCopy:
         """Whether a step along `axis` skips exactly the whole next axis, in the input and in every output.
 
         In an output, the stride of an axis with one selected index has no meaning. Then the stride of the nearest outer
-        axis with several indices is compared, if the input is contiguous up to that axis. Otherwise the strides of the
-        two axes around such an axis would never be compared.
+        axis with several indices is compared, if the input is contiguous up to that axis. Without this comparison, the
+        strides of the axes before and after an axis with one index would never be compared.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):
@@ -208,8 +208,10 @@ class StridedCopy:
             indices = ranges[inner]
             if indices.step != 1 or indices.start % group or (len(indices) > 1 and strides[inner] != 1):
                 return None
-            # A partial last group must stand at the end of the input's axis, and nothing may follow it in the output.
-            if len(indices) % group and (indices.stop != size or any(count > 1 for count in counts[:inner])):
+            # A partial last group must stand at the end of the input's axis. Nothing may follow it in the output, so
+            # every outer axis must have one index.
+            may_be_partial = indices.stop == size and all(count == 1 for count in counts[:inner])
+            if len(indices) % group and not may_be_partial:
                 return None
             outer_strides = zip(strides[:inner], counts[:inner], strict=True)
             if any(stride % group for stride, count in outer_strides if count > 1):

@@ -151,7 +151,7 @@ class BufferTensor:
         """Return a tensor with the smallest buffer that it fits in. Strides of a packed tensor are replaced by None.
 
         Raises:
-            InvalidDescriptor: The numbers of sizes and strides differ.
+            InvalidDescriptor: The number of strides is not the number of sizes.
 
         >>> BufferTensor.of(DataType.FLOAT32, (2, 3), (3, 1)).strides is None
         True

@@ -22,7 +22,7 @@ class Location:
 
 
 class Buffers:
-    """The locations of a model's values: outputs of nodes that are lowered already, and inputs of the model.
+    """The locations of a model's values. A value that no lowered node writes has a buffer of its own.
 
     Methods raise UsageError if a layout of the options does not fit the shape of a value.
     """
@@ -58,12 +58,12 @@ class Buffers:
         """
         region = cut.region
         requested = self.output_strides(cut)
-        if region.selects_all and has_same_layout(region, source.strides, requested):
-            if source.strides is None:
-                return Alias(cut.output, source.binding.value)  # its input has no offset, as only a view has one
-        elif not self._options.views or requested is not None or any(selected.step < 0 for selected in region.ranges):
-            return None
-        return self._make_view(cut, node, source)
+        is_whole = region.selects_all and has_same_layout(region, source.strides, requested)
+        if is_whole and source.strides is None:
+            return Alias(cut.output, source.binding.value)  # its input has no offset, as only a view has one
+        is_forward = all(selected.step > 0 for selected in region.ranges)
+        may_be_view = is_whole or (self._options.views and requested is None and is_forward)
+        return self._make_view(cut, node, source) if may_be_view else None
 
     def _make_view(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
         """Return a strided view of the input's buffer, and store it. Return None if DirectML cannot bind it."""

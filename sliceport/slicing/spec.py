@@ -96,8 +96,8 @@ class AxisSlice(NamedTuple):
     def is_empty_for_every_size(self) -> bool:
         """Return whether this is a forward slice whose bounds show that it selects nothing from an axis of any size.
 
-        If both bounds count from the same side of the axis, they show this unless the start is before the end.
-        Otherwise, only an end of 0 shows it.
+        Two bounds that count from the same side of the axis show this if the start is not before the end. Two bounds
+        that count from different sides show it only if the end is 0.
         """
         is_crossed = self.start >= self.end and (self.start < 0) == (self.end < 0)
         return self.step > 0 and (self.end == 0 or is_crossed)
@@ -119,7 +119,7 @@ class AxisSlice(NamedTuple):
         start, step = self.start + following.start * self.step, self.step * following.step
         if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
             return None
-        # Either slice may end the result. Both ends count from the front of the whole axis, so the smaller one decides.
+        # Either slice may end the result. The smaller end counts, with that of `following` converted to the whole axis.
         return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
 
 

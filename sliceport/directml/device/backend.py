@@ -50,7 +50,7 @@ class HostBackend(ABC):
         return {}
 
     def hash_recipe(self) -> str:
-        """Return a hash of everything that determines the content of an installation."""
+        """Return a hash of the recipe: the package to download and the `_ingredients`."""
         # 12 digits tell recipes apart, and the hash becomes a part of the folder's name.
         return hashlib.sha256(f"{PACKAGE}=={VERSION} {self._ingredients()}".encode()).hexdigest()[:12]
 

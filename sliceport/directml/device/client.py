@@ -141,8 +141,8 @@ class Device:
         Args:
             operator: The descriptor.
             data: The input's buffer.
-            outputs: Initial contents of the output buffers, each of its tensor's TotalTensorSizeInBytes; not changed.
-                By default all bytes are `emulator.FILL`.
+            outputs: Initial contents of the output buffers, which are not changed. The size of each is its tensor's
+                TotalTensorSizeInBytes. By default all bytes are `emulator.FILL`.
             byte_offset: Start of the input tensor in its buffer, a multiple of 16.
 
         Returns:
@@ -271,8 +271,8 @@ class Device:
                 answer = self._ask_once(request, payload, files)
             except (CallFailed, HostDied) as error:
                 is_device_creation = isinstance(error, CallFailed) and error.call in _DEVICE_CREATION
-                is_last = len(failures) + 1 == _MAX_TRIES or (str(error) in failures and not is_device_creation)
-                if is_last or isinstance(error, HostTimedOut) or not (self.retries or is_device_creation):
+                may_repeat = is_device_creation or (self.retries and str(error) not in failures)
+                if isinstance(error, HostTimedOut) or not may_repeat or len(failures) + 1 == _MAX_TRIES:
                     raise
                 failures.append(str(error))
                 self.close()
@@ -294,6 +294,7 @@ class Device:
                     file.seek(0)
                     file.writelines(parts)
             except OSError as error:
+                os.ftruncate(self._memory, 0)  # frees the memory of the written part
                 size = sum(map(len, parts))
                 raise DeviceError(f"a request of {size} bytes does not fit into memory ({error.strerror}).") from None
             parts = []

@@ -42,7 +42,8 @@ def folder() -> Path:
 
 def other_folders() -> list[Path]:
     """Return the folders of other installations, such as those of earlier versions."""
-    return sorted(set(user_cache().glob(f"{_PREFIX}*/")) - {folder(), validator_folder()})
+    folders = user_cache().glob(f"{_PREFIX}*/")  # the slash at the end excludes the lock file
+    return sorted(set(folders) - {folder(), validator_folder()})
 
 
 def is_installed() -> bool:
@@ -103,8 +104,8 @@ def install(say: Progress = print) -> Path:
 def _install(title: str, target: Path, lacking: str | None, build: Callable[[Path], None]) -> Path:
     """Build the folder `target` unless it exists, and return it. The folder appears complete or not at all.
 
-    `lacking` names something that this machine lacks, and `build` fills an empty folder. If several processes call this
-    at once, one builds the folder and the others wait.
+    `lacking` names something that this machine lacks, or is None. `build` fills an empty folder. If several processes
+    call this at once, one builds the folder and the others wait.
     """
     if target.is_dir():
         return target
@@ -120,7 +121,7 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
 
 
 def _build_validator(scratch: Path, say: Progress) -> None:
-    """Download the library for Linux into a folder, and test that it accepts a valid operator and refuses another."""
+    """Download the library for Linux into a folder, and test that it refuses only an invalid operator."""
     say(f"downloading {FOR_LINUX.package}=={FOR_LINUX.version} for its {FOR_LINUX.libraries[0]}, 25 MB")
     FOR_LINUX.install(scratch)
     say("testing it")
@@ -146,7 +147,7 @@ def uninstall() -> bool:
     Raises:
         OSError: A folder cannot be removed.
     """
-    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]
+    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]  # the two are one on Windows
     for installation in folders:
         shutil.rmtree(installation)
     return bool(folders)

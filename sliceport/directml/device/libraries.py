@@ -114,7 +114,8 @@ def read_package_spec(home: Path) -> str:
 
 def _find_installed() -> tuple[str, Path] | None:
     """Return `package==version` and the library folder of an installed package. Return None if there is no package."""
-    for package in _WITH_DIRECTML if sys.platform == "win32" else ():  # the packages exist for Windows only
+    packages = _WITH_DIRECTML if sys.platform == "win32" else ()  # the packages exist for Windows only
+    for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
             distribution = importlib.metadata.distribution(package)
             folder = Path(str(distribution.locate_file(FOR_WINDOWS.folder)))

@@ -121,7 +121,8 @@ class Validator(OperatorFactory):
     def __init__(self, library_folder: Path) -> None:
         self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
         library = self._load(library_folder)
-        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason, GetAdapterLuid. ID3D12Device has 44 methods.
+        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason, GetAdapterLuid. The table is longer than the 44
+        # methods of ID3D12Device, so that a call beyond them returns E_NOTIMPL and does not crash.
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
         self._referenced.append(device)
         # device, flags, minimum feature level, interface

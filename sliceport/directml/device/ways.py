@@ -44,8 +44,8 @@ WAYS: dict[str, Callable[[Path], list[str] | None]] = {
     "namespaces as root": _chroot,
     "proot": _proot,  # is slow because it traces every system call, but works even in a container without privileges
 }
-"""The ways, best first. Each maps a root folder to a command, to which the program and its arguments are appended, or
-to None if this machine lacks the way. All processes of a program end with its first process."""
+"""The ways, best first. Each maps a root folder to a command, or to None if this machine lacks the way. The program and
+its arguments are appended to the command. All processes of a program end with its first process."""
 
 
 @cache

@@ -63,14 +63,15 @@ class Host:
         try:
             return self._answers[request["do"]](request, payload)
         except CallFailed as error:
-            # A failed run leaves recorded commands, and maybe a lost device, so the next request creates a new device.
-            if error.call != "CreateOperator":  # this call records nothing
-                self.__dict__.pop("_device", None)
-            return _describe_failure(error.call, error.hresult, error.message), b""
+            failure = error
         except MemoryError:
-            return _describe_failure("new", _E_OUTOFMEMORY, "out of memory"), b""
+            failure = CallFailed("new", _E_OUTOFMEMORY, "out of memory")
         except (KeyError, ValueError, OSError) as error:
-            return _describe_failure("request", _E_INVALIDARG, str(error)), b""
+            failure = CallFailed("request", _E_INVALIDARG, str(error))
+        # A failed run leaves recorded commands, and maybe a lost device, so the next request creates a new device.
+        if failure.call != "CreateOperator":  # this call records nothing
+            self.__dict__.pop("_device", None)
+        return {"error": {"call": failure.call, "hresult": failure.hresult, "message": failure.message}}, b""
 
     def _facts(self, _: dict[str, Any], __: bytes) -> Answer:
         facts = {
@@ -174,10 +175,6 @@ def _make_values(
         buffers.append(array)
         values[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
     return values, buffers
-
-
-def _describe_failure(call: str, hresult: int, message: str) -> dict[str, Any]:
-    return {"error": {"call": call, "hresult": hresult, "message": message}}
 
 
 def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:

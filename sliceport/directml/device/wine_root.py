@@ -22,7 +22,7 @@ from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
 from sliceport.directml.device.programs import run, source
 
 _RECIPE = 1
-"""Version of the recipe. Increase it when installations change in a way that the constants below do not show."""
+"""Version of the recipe. Increase it when installations change in a way that `_ingredients` does not show."""
 _SUITE = "sid"
 _PACKAGES = ("mesa-vulkan-drivers", "libvkd3d1", "xvfb", "libfreetype6", "libxext6", "proot")
 # DirectML needs no dependencies of these packages.

@@ -257,6 +257,7 @@ def test_request_that_does_not_fit_into_memory_is_reported() -> None:
                 DeviceError, match=r"^a request of 5000 bytes does not fit into memory \(File too large"
             ):
                 opened._ask({"do": "run"}, [bytes(5000)])
+            assert os.fstat(opened._memory or -1).st_size == 0
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 

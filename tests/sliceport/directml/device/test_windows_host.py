@@ -31,13 +31,13 @@ NO_PROVIDER = pytest.mark.skipif(
 class FakeDevice:
     adapter = "a card"
 
-    def __init__(self, *, removed: bool = False) -> None:
-        self.removed = removed
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
         self.data = b""
 
     def run(self, _key: bytes, _operator: int, data: bytes, sizes: list[int], _offset: int) -> bytes:
-        if self.removed:
-            raise CallFailed("BindInputs", 0x887A0005, "")
+        if self.error is not None:
+            raise self.error
         self.data = data
         return data[sizes[0] :]
 
@@ -80,11 +80,14 @@ def test_request_without_sense_is_refused(request_header: dict[str, Any]) -> Non
     assert (header["error"]["call"], header["error"]["hresult"]) == ("request", 0x80070057)
 
 
-def test_lost_device_is_replaced() -> None:
-    device = FakeDevice(removed=True)
-    host = host_with(device)
+LOST, FULL = ("BindInputs", 0x887A0005, ""), ("new", 0x8007000E, "out of memory")
+
+
+@pytest.mark.parametrize(("error", "answer"), [(CallFailed(*LOST), LOST), (MemoryError(), FULL)])
+def test_device_is_replaced_after_a_failed_run(error: Exception, answer: tuple[str, int, str]) -> None:
+    host = host_with(FakeDevice(error))
     header, _ = ask(host, *run_request(bytes(80)))
-    assert header == {"error": {"call": "BindInputs", "hresult": 0x887A0005, "message": ""}}
+    assert header == {"error": dict(zip(("call", "hresult", "message"), answer, strict=True))}
     assert "_device" not in host.__dict__
 
 
