@@ -126,6 +126,13 @@ DAMAGES: dict[str, Callable[[onnx.ModelProto], object]] = {
             op_type="f", domain="own", input=["p"], output=["r"]
         ),
     ),
+    "function 'a' calls itself": lambda m: [
+        (
+            m.functions[0].node.add(op_type=n, domain="own"),
+            m.functions.add(name=n, domain="own").node.add(op_type=n, domain="own"),
+        )
+        for n in "hgedcba"
+    ],
     "function 'f' of domain 'own' is defined twice": lambda m: m.functions.append(m.functions[0]),
     "function 'Slice' has the name of one of ONNX's operators": lambda m: (
         m.functions.add(name="Slice", input=["p"], output=["p"]),
