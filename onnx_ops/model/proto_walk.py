@@ -28,7 +28,7 @@ def all_nodes(*holders: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.N
 def scoped_nodes(
     graph: onnx.GraphProto, scope: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], onnx.NodeProto]]:
-    """Yield the nodes of a graph and its subgraphs, each with a text `node.attribute` for each subgraph around it."""
+    """Yield each node of a graph and its subgraphs with its scope: a text `node.attribute` per surrounding subgraph."""
     for node in graph.node:
         yield scope, node
         name = node.name or next(filter(None, node.output), "")

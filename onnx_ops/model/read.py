@@ -28,7 +28,7 @@ class CheckedModel:
     Attributes:
         proto: The model; tensors in external data files stay there.
         findings: The findings of its check.
-        base_dir: The folder of its external data files; empty if a model in memory has none.
+        base_dir: The folder of its external data files; empty if the folder of a model in memory is not known.
         path: The file that it was read from; empty for a model in memory.
     """
 
