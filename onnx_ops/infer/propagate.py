@@ -270,7 +270,7 @@ class _Propagation:
         """Visit a subgraph of a node and return the facts of its outputs.
 
         If an iteration of a Loop changes declared sizes of its carried values, the body is visited again without these
-        sizes. If others change then, it is visited without any declared sizes.
+        sizes. If other declared sizes change then, it is visited without any declared sizes.
         """
         first_reported = len(self.reported)
         is_loop = node.op_type == "Loop" and bool(arguments)
