@@ -127,11 +127,9 @@ DAMAGES: dict[str, Callable[[onnx.ModelProto], object]] = {
         ),
     ),
     "function 'a' calls itself": lambda m: [
-        (
-            m.functions[0].node.add(op_type=n, domain="own"),
-            m.functions.add(name=n, domain="own").node.add(op_type=n, domain="own"),
-        )
+        caller.node.add(op_type=n, domain="own")
         for n in "hgedcba"
+        for caller in (m.functions[0], m.functions.add(name=n, domain="own"))
     ],
     "function 'f' of domain 'own' is defined twice": lambda m: m.functions.append(m.functions[0]),
     "function 'Slice' has the name of one of ONNX's operators": lambda m: (

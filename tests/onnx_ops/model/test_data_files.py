@@ -302,9 +302,7 @@ def test_tensors_are_found_in_all_places(everywhere: Path, tmp_path: Path, monke
 
 def test_folder_of_tensors_in_attributes_alone_is_found(path: Path) -> None:
     model = read_model(path)
-    io.load_externals(
-        (tensor, setter) for tensor, setter in external_tensors(model) if tensor.name in model.graph.initializers
-    )
+    io.load_externals(pair for pair in external_tensors(model) if pair[0].name in model.graph.initializers)
     assert read_any(model).base_dir == str(path.parent)
 
 
