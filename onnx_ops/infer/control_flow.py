@@ -62,8 +62,8 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
     # For each input, the axes that its slices in the body lack.
     dropped_axes: list[list[int]] = [[]] * state_count + [[axis] for axis in scan_axes]
     if opset < _SCAN_WITHOUT_BATCH_OPSET:
-        # The first input of Scan-8 has the lengths of sequences, and is not passed. The others begin with a batch axis,
-        # and the sequences have axis 1 after it.
+        # The first input of Scan-8 has the lengths of sequences, and is not passed. All other inputs begin with a batch
+        # axis. In the scan inputs, axis 1 is the axis that the iterations follow.
         dropped_axes = [[0]] * state_count + [[0, 1]] * len(scan_axes)
     arguments = [
         Facts(facts.element, None if facts.dims is None else _drop_axes(facts.dims, axes))
@@ -110,7 +110,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts], opset: int) -> list[Facts]:
     """Return the facts of the outputs of a Scan: first its states, then the scan outputs.
 
-    The scan outputs are left out if the length of the sequences is not known. Below operator set 9, return [].
+    The scan outputs are left out if the length of the sequences is 0 or not known. Below operator set 9, return [].
     """
     if opset < _SCAN_WITHOUT_BATCH_OPSET:
         return []
@@ -132,9 +132,9 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 def open_changing_sizes(
     body: onnx.GraphProto, carried: Sequence[Facts], results: Sequence[Facts], *, opens_all: bool
 ) -> bool:
-    """Open the declared sizes of a Loop's carried values that an iteration changes. Return whether it changes any.
+    """Open the declared sizes of a Loop's carried values that are wrong in an iteration. Return whether any are wrong.
 
-    If it does, also remove the declared shapes of the body's outputs and the declared types of the values inside the
+    If so, also remove the declared shapes of the body's outputs and the declared types of the values inside the
     body, because these may depend on an opened size.
 
     Args:

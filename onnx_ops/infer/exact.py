@@ -1,7 +1,8 @@
 """Evaluation of nodes on constants, restricted to cases in which every engine computes the same bits.
 
-Most operators run on onnx's reference implementation. Operators outside the lists below are not computed. For example,
-the reference rounds sines in its own way, and computes some old versions of operators like the newest version.
+Most operators run on onnx's reference implementation. Operators outside the lists below are not computed, because
+the reference may differ from engines. For example, it rounds sines in its own way, and computes some old versions of
+operators like the newest version.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _FLOATS = (np.float32, np.float64)
 _INT32 = np.iinfo(np.int32)
 _EXACT_INTEGERS_END = 2**24
 """32-bit floats can store every integer up to this one, but not every larger one."""
-# A quotient may be rounded to either side of an integer if its distance from it is below this fraction of the quotient.
+# Rounding may move a quotient across an integer if the two differ by less than this fraction of the quotient.
 _MIN_DISTANCE = 1e-3
 
 

@@ -68,7 +68,7 @@ def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _R
         "name": node_name(node),
         "op_type": node.op_type,
         "domain": node.domain,
-        # A model below IR version 3 imports no operator set, and the only one of StridedSlice need not be imported.
+        # A model below IR version 3 imports no operator set. StridedSlice has only version 1, and needs no import.
         "opset": model.opset_imports.get(node.domain, 1),
         "scope": scope,
         "input": (data.name or "") if data is not None else "",

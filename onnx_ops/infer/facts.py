@@ -41,8 +41,8 @@ class Facts:
         data: The elements, the same for all inputs of the model; None if some are unknown or there are too many.
         integers: The elements as Python integers, None for each unknown one; set only for small tensors of INT32, INT64
             or BOOL with some unknown elements.
-        alternatives: For an output of an If or a Loop whose dims depend on data: the dims from each branch of the If,
-            or those before the Loop. Otherwise empty.
+        alternatives: For an output of an If with an unknown condition: the dims in each branch. For a carried value
+            that a Loop may resize, if the Loop may also not run: the dims before the Loop. Otherwise empty.
         is_misdeclared: Whether the model declares a number for a size that its inputs leave open.
     """
 

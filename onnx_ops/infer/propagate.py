@@ -270,7 +270,7 @@ class _Propagation:
         """Visit a subgraph of a node and return the facts of its outputs.
 
         If an iteration of a Loop changes declared sizes of its carried values, the body is visited again without these
-        sizes. If others change then, it is visited without any declared sizes.
+        sizes. If other declared sizes change then, it is visited without any declared sizes.
         """
         first_reported = len(self.reported)
         is_loop = node.op_type == "Loop" and bool(arguments)
@@ -311,7 +311,10 @@ class _Propagation:
     def _infer_by_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a node's outputs by onnx's inference or the operator's function, or [] if both fail."""
+        """Return the facts of a node's outputs by onnx's inference. Return [] if the inference fails.
+
+        If onnx has no inference for the operator, the function that defines the operator is visited instead.
+        """
         if not self._uses_onnx or len(node.output) > MAX_RANK:  # the limit for outputs, too
             return []
         try:

@@ -136,8 +136,9 @@ def resolve_shapes(
 ) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
-    If the declared shapes do not suffice or a slicing node may be constant, infer shapes and then fold constants.
-    Folded nodes leave their graph: their `graph` is None. All other nodes stay the same objects.
+    If the declared shapes do not suffice or a slicing node may be constant, infer shapes. If that does not suffice or
+    a slicing node may be constant, also fold constants. Folded nodes leave their graph: their `graph` is None. All
+    other nodes stay the same objects.
 
     Args:
         model: The model.

@@ -86,13 +86,14 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
         return tuple(sizes)
     # Copied sizes occur in the data and in the output, so they cancel out, and may be symbols.
     data_sizes = [dim for axis, dim in enumerate(dims) if axis not in copied_axes]
-    other_sizes = [size for axis, size in enumerate(sizes) if axis not in copied_axes and axis != open_axis]
+    open_sizes = [size for size in data_sizes if not isinstance(size, int)]
     data_product = prod(size for size in data_sizes if isinstance(size, int))
+    # All sizes of the output that are not copied are known, except the one on `open_axis`.
+    other_sizes = [size for axis, size in enumerate(sizes) if axis not in copied_axes]
     other_product = prod(size for size in other_sizes if isinstance(size, int))
-    open_sizes = [size for size in (*data_sizes, *other_sizes) if not isinstance(size, int)]
     if not open_sizes and other_product and data_product % other_product == 0:
         sizes[open_axis] = data_product // other_product
-    elif len(open_sizes) == 1 and open_sizes[0] in data_sizes and data_product == other_product != 0:
+    elif len(open_sizes) == 1 and data_product == other_product != 0:
         # All known sizes cancel out, so the open size of the data remains.
         sizes[open_axis] = open_sizes[0]
     return tuple(sizes)

@@ -130,9 +130,9 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
         calls[key] = {(usual_name(node.domain), node.op_type, node.overload) for node in all_nodes(function)}
     try:
-        TopologicalSorter({key: called & calls.keys() for key, called in calls.items()}).prepare()
+        # Which of several cycles is found depends on the order of the keys, and a set has another order in each run.
+        TopologicalSorter({key: sorted(called & calls.keys()) for key, called in calls.items()}).prepare()
     except CycleError as error:
-        # `args[1]` lists a cycle from any of its keys on, because sets have no order. `min` is the same in every run.
         raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, directly or through others.") from None
 
 
@@ -158,7 +158,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
             raise ModelError(f"{owner} defines {kind} {repeated!r} twice.")
     for value in graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.dim_value < 0:  # in other values, it stands for an open size: some exporters write it
+            if dim.dim_value < 0:  # allowed only in other values, in which some exporters write open sizes as -1
                 raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
     _check_nodes(graph.node, defined, outer, owner, findings)

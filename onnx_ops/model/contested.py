@@ -49,7 +49,7 @@ def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None
     entries = list(zip(spec.starts, spec.ends, spec.steps or (), strict=False))
     if any(step < 0 and end in CONTESTED_ENDS for _, end, step in entries):
         return BACKWARD_TO_THE_GREATEST
-    # onnxruntime's EliminateSlice ignores steps, so it drops a Slice whose bounds select everything.
+    # onnxruntime's EliminateSlice ignores steps without axes, so it drops such a Slice if its bounds select everything.
     is_stepped = any(step != 1 for *_, step in entries)
     if is_stepped and spec.axes is None and all((start, end) == (0, INT64_MAX) for start, end, _ in entries):
         return DROPPED_STEPS

@@ -53,8 +53,9 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
 
     In model-explorer-onnx, the branches of an If are parts of the main graph. Each other body and each function is a
     graph of its own. An id is the name of the node after NameFixPass, which names unnamed nodes and renames nodes whose
-    name is in use. The id of a node in a branch begins with the id of the If and the name of the attribute. Nodes of
-    functions are listed only by the names that `mark_written_names` stores. Nodes in nested bodies are left out.
+    name is in use. For a node in a branch, the id and the names begin with the id of the If and the name of the
+    attribute. Nodes of functions are listed only by the names that `mark_written_names` stores. Nodes in nested bodies
+    are left out.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model.
@@ -63,7 +64,7 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     model = ir.from_proto(read_proto(path))
     mark_written_names(model)
     names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
-    NameFixPass()(model)  # only now, because the findings have the names in the file
+    NameFixPass()(model)  # only now, because callers look nodes up by their names in the file
 
     def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
         nodes = reversed(list(graph))  # so that the first of several nodes with the same name wins

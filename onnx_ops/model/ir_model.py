@@ -72,7 +72,7 @@ class IrModel:
 
     def detach_weights(self) -> None:
         detach_large_initializers(self._model)
-        name_left_out_outputs(self._model)  # `serialize` would omit the last ones, which are parts of a Split, too
+        name_left_out_outputs(self._model)  # `serialize` omits those at the end, and a Split would lose these parts
 
     def serialize(self) -> tuple[bytes, Sequence[ir.Value]]:
         serialized: bytes = ir.serde.serialize_model(self._model).SerializeToString()

@@ -127,10 +127,11 @@ def constant(value: ir.Value) -> ir.TensorProtocol | None: ...
 @overload
 def constant(value: ValueView) -> TensorView | None: ...
 def constant(value: ValueView) -> TensorView | None:
-    """Return the tensor of an initializer or a Constant, without reading its data. Return None for any other value.
+    """Return the tensor of a constant, without reading its data. Return None for any other value.
 
-    Also return None for a Constant with an attribute for floats, strings or sparse tensors. For onnx-ir models, call
-    this function inside `defaults_aside`, because the initializer of an input is a default, not a constant.
+    A constant is an initializer, the output of a Constant, or a value with elements from `ModelView.set_constant`.
+    Return None for a Constant with an attribute for floats, strings or sparse tensors. For onnx-ir models, call this
+    function inside `defaults_aside`, because the initializer of an input is a default, not a constant.
     """
     if value.const_value is not None:
         return value.const_value

@@ -179,7 +179,7 @@ class Node:
     @property
     def attributes(self) -> Mapping[str, Attribute]:
         if self._attributes is None:
-            # `_connect` has already read the attributes of all nodes with subgraphs, so this node has none.
+            # `_connect` has already read the attributes of all nodes with subgraphs, so this node has no subgraphs.
             self.read_attributes(lambda _: ())
         assert self._attributes is not None
         return self._attributes

@@ -28,7 +28,7 @@ def all_nodes(*holders: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.N
 def scoped_nodes(
     graph: onnx.GraphProto, scope: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], onnx.NodeProto]]:
-    """Yield the nodes of a graph and its subgraphs, each with a text `node.attribute` for each subgraph around it."""
+    """Yield each node of a graph and its subgraphs with its scope: a text `node.attribute` per surrounding subgraph."""
     for node in graph.node:
         yield scope, node
         name = node.name or next(filter(None, node.output), "")
@@ -79,7 +79,7 @@ def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[on
 def resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
     """Return a copy of a node of a function, for a call of the function with these attributes.
 
-    References are replaced by the attributes of the call, or dropped if the call has none of that name and type.
+    A reference is replaced by the attribute that it names. It is dropped if the call has none of this name and type.
     """
     resolved = onnx.NodeProto()
     resolved.CopyFrom(node)

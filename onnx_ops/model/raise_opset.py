@@ -107,7 +107,7 @@ def _loses_size_0(node: ir.Node) -> bool:
     The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. In its shape, 0
     copies the size at the same index of the matrix.
     """
-    # A node of another kind computes a value in another body, which has the name of the Softmax's output.
+    # The caller finds nodes by the name of their output. Another graph may have another value of the same name.
     if not is_operator(node, "Reshape") or node.inputs[0] is None:
         return False
     softmax = node.inputs[0].producer()
@@ -122,8 +122,9 @@ def _loses_size_0(node: ir.Node) -> bool:
         return True
     # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix, at index 0,
     # are the axes before `axis`. The columns, at index 1, are the axes from `axis` on.
-    keeps_0 = {0: axis > 0, 1: axis <= 1}
-    return any(not size and not keeps_0.get(index, False) for index, size in enumerate(sizes))  # an open size may be 0
+    kept_indices = {index for index, is_factor in ((0, axis > 0), (1, axis <= 1)) if is_factor}
+    may_be_0 = {index for index, size in enumerate(sizes) if not size}  # an open size may be 0
+    return not may_be_0 <= kept_indices
 
 
 def _repeats_elements(node: ir.Node) -> bool:

@@ -13,6 +13,7 @@ import onnx
 from onnx_ops.model.check import check_proto
 from onnx_ops.model.check_tensor import Findings
 from onnx_ops.model.proto_walk import all_tensors
+from onnx_ops.model.walk import model_graphs, model_nodes
 from sliceport.arguments import is_path
 from sliceport.errors import ModelError, UsageError
 from sliceport.wording import shorten
@@ -28,7 +29,7 @@ class CheckedModel:
     Attributes:
         proto: The model; tensors in external data files stay there.
         findings: The findings of its check.
-        base_dir: The folder of its external data files; empty if a model in memory has none.
+        base_dir: The folder of its external data files; empty if the folder of a model in memory is not known.
         path: The file that it was read from; empty for a model in memory.
     """
 
@@ -102,7 +103,8 @@ def read_any(model: Any) -> CheckedModel:
         proto = serialize(model)
     except Exception as error:  # onnx-ir and protobuf have several classes of errors
         raise ModelError(f"the model cannot be serialized: {describe_cause(error)}.") from error
-    tensors = (value.const_value for value in model.graph.initializers.values())
+    tensors = [value.const_value for graph in model_graphs(model) for value in graph.initializers.values()]
+    tensors += [attribute.value for node in model_nodes(model) for attribute in node.attributes.values()]
     # onnx-ir stores the folder in each external tensor. All data files of a model are in one folder.
     folders = [str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)]
     return check_model(proto, *folders[:1])

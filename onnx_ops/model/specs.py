@@ -88,7 +88,7 @@ def slice_spec(node: NodeView, opset: int) -> SliceSpec:
 
 
 def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
-    """Return the spec of an `ov_ext::StridedSlice`, which has its begin, end, strides and masks.
+    """Return the begin, end, strides and masks of an `ov_ext::StridedSlice`.
 
     Raises:
         InvalidSlice: The number of inputs is wrong, or a parameter is missing or not valid.
@@ -103,7 +103,7 @@ def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
 
 
 def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
-    """Return the spec of a Split of data of `shape`, which has the axis and the size of each part.
+    """Return the axis of a Split and the size of each part. `shape` is the shape of its data.
 
     Split-1 may have the sizes as an input or an attribute, Split-2 and 11 as an attribute, later ones as an input.
 

@@ -51,7 +51,7 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
 
 
 def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield the nodes of a graph and its subgraphs, each with a text `node.attribute` for each subgraph around it."""
+    """Yield each node of a graph and its subgraphs with its scope: a text `node.attribute` per surrounding subgraph."""
     for node in graph:
         yield scope, node
         if graphs_in(node):

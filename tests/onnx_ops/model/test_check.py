@@ -126,6 +126,11 @@ DAMAGES: dict[str, Callable[[onnx.ModelProto], object]] = {
             op_type="f", domain="own", input=["p"], output=["r"]
         ),
     ),
+    "function 'a' calls itself": lambda m: [
+        caller.node.add(op_type=n, domain="own")
+        for n in "hgedcba"
+        for caller in (m.functions[0], m.functions.add(name=n, domain="own"))
+    ],
     "function 'f' of domain 'own' is defined twice": lambda m: m.functions.append(m.functions[0]),
     "function 'Slice' has the name of one of ONNX's operators": lambda m: (
         m.functions.add(name="Slice", input=["p"], output=["p"]),

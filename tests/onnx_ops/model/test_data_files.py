@@ -25,6 +25,7 @@ from onnx_ops.model.external_data import external_tensors as external_tensors_of
 from onnx_ops.model.io import external_tensors
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
+from onnx_ops.model.read import read_any
 from onnx_ops.passes.optimizers import OPTIMIZERS
 from sliceport.diffing.kept_runs import KeptRuns
 from sliceport.engines.engine import WholeModel
@@ -297,6 +298,12 @@ def test_tensors_are_found_in_all_places(everywhere: Path, tmp_path: Path, monke
     monkeypatch.chdir(tmp_path / "elsewhere")
     found = {tensor.doc_string: tensor.numpy().tolist() for tensor, _ in external_tensors(read_model(everywhere))}
     assert found == elements(everywhere) == {place: [float(i)] * 2 for i, place in enumerate(PLACES)}
+
+
+def test_folder_of_tensors_in_attributes_alone_is_found(path: Path) -> None:
+    model = read_model(path)
+    io.load_externals(pair for pair in external_tensors(model) if pair[0].name in model.graph.initializers)
+    assert read_any(model).base_dir == str(path.parent)
 
 
 @pytest.mark.parametrize("command", ["rewrite", "harden"])
