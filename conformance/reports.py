@@ -1,4 +1,4 @@
-"""Reports as JSON, as JUnit's XML and as a page. Without times, so that the same results give the same bytes."""
+"""Reports as JSON, as JUnit's XML and as a page. They have no times, so that the same results give the same bytes."""
 
 from __future__ import annotations
 

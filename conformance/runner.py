@@ -25,7 +25,7 @@ class CannotLoad(Exception):
 
 
 def run_engine(engine: Engine, cases: Sequence[Case], python: Path, results: Path, timeout: float) -> dict[str, Any]:
-    """Return the verdicts on cases by name. Run the cases without a result in the file `results`.
+    """Return the verdicts on cases by name. Run the cases that have no result in the file `results` yet.
 
     A result counts only while the files of the case and of the engine stay the same. Each result is appended to the
     file at once, so that the next run continues an interrupted one.
@@ -83,7 +83,7 @@ def run_batch(
     If the child ends or a case takes too long, the answer to this case is `died`, and the cases after it are not run.
 
     Raises:
-        CannotLoad: The child ends before the first case, or the engine takes too long to load.
+        CannotLoad: The child ends, or takes too long, before it has loaded the engine.
     """
     command = [str(python), "-m", "conformance.worker", engine.name, *([f"{timeout:.0f}"] if engine.spills else [])]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

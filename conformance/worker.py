@@ -2,9 +2,9 @@
 
     python -m conformance.worker ENGINE [SECONDS] < cases
 
-With SECONDS, each case runs in a fork of this process, which may take that time, unless the system has no forks. Each
-line of stdin has the path of a model, a tab, and the folder of its data. The worker prints a line of JSON when it is
-ready, when it begins a case, and when the engine has answered.
+With SECONDS, each case runs in a fork of this process, if the system has forks. The fork may take that many seconds.
+Each line of stdin has the path of a model, a tab, and the folder of its data. The worker prints a line of JSON when it
+is ready, when it begins a case, and when the engine has answered.
 """
 
 from __future__ import annotations

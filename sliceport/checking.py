@@ -109,10 +109,10 @@ def _is_of(engine: str, name: str) -> bool:
 
 
 def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
-    """Return the `sliceport harden` command for a model and `engines` that share a defect, or for one of `targets`."""
+    """Return the `sliceport harden` command for a defect that `engines` share. It lists `targets` to choose from."""
     output = "OUT"
     if targets:
-        output = f"OUT --target {'|'.join(targets)}"  # the user chooses one
+        output = f"OUT --target {'|'.join(targets)}"
     elif all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
         output = "OUT.xml --target openvino-cpu"  # models for OpenVINO are written as IR
     return f"{join(['sliceport', 'harden', model])} -o {output}"

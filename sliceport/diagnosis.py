@@ -61,5 +61,5 @@ def diagnose_package(module: str, advice: str, *, distribution: str | None = Non
         import_module(module)
     except (Exception, SystemExit) as error:  # a package that does not fit this machine may raise anything
         return Diagnosis(name, "broken", f"{', '.join(versions)}: {type(error).__name__}: {error}", advice)
-    # Without the name if it is the name of the diagnosis.
+    # The detail does not repeat the name of the diagnosis.
     return Diagnosis(name, "ok", ", ".join(versions).removeprefix(f"{name} "))

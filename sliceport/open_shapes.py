@@ -115,7 +115,7 @@ def choose_symbol_sizes(
     other: int,
     size: int | None = None,
 ) -> dict[str, int]:
-    """Return a size for each symbol of the inputs: that of `fixed_sizes`, or else `size` or a prime of its own.
+    """Return a size for each symbol: that of `fixed_sizes`, or else `size`, or else the choice of `choose_sizes`.
 
     >>> choose_symbol_sizes({"x": ("batch", "seq")}, {"batch": 1}, leading=7, other=29)
     {'batch': 1, 'seq': 29}
@@ -130,7 +130,7 @@ def choose_symbol_sizes(
 
 
 def evaluate_formula(symbol: str, sizes: Mapping[str, int]) -> int | None:
-    """Return the value of a formula of sizes, such as `past+1`; None if it is not one, or has other symbols.
+    """Return the value of `symbol`, such as `past+1`; None if it is not a formula, lacks a size, or divides by 0.
 
     >>> evaluate_formula("2*past + 1", {"past": 3})
     7

@@ -14,8 +14,8 @@ REQUIREMENTS = ["onnx2torch==1.5.15", "torch==2.13.0", "numpy==2.4.6"]
 
 def open_engine() -> Run:
     """Load the engine, and return the function that runs a model on it."""
-    # onnx2torch uses torchvision only for RoiAlign and NonMaxSuppression, and its wheel does not load beside the torch
-    # that is compiled for CPUs only.
+    # torchvision's wheel does not load beside the torch that is compiled for CPUs only. onnx2torch needs torchvision
+    # only for RoiAlign and NonMaxSuppression.
     sys.modules["torchvision"] = ModuleType("torchvision")
     sys.modules["torchvision.ops"] = ModuleType("torchvision.ops")
     sys.modules["torchvision.ops"].roi_align = None  # type: ignore[attr-defined]

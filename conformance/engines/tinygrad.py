@@ -1,4 +1,4 @@
-"""tinygrad, on its device that computes in Python, which needs no compiler, unless `DEV` names another device."""
+"""tinygrad. It computes in Python, which needs no compiler, unless `DEV` names another device."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _INITIALIZER = re.compile(r"\w+\[\d*\] (\w+) = \{([^}]*)\}")
 LIMITS = {2**63 - 1: "INT64_MAX", -(2**63): "INT64_MIN", 2**31 - 1: "INT32_MAX", -(2**31): "INT32_MIN"}
 """Names of the limits of integers in TOML files and in descriptions of cases."""
 _INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
-"""The first of some inputs or outputs in the text format of ONNX: its sizes and its name."""
+"""The first value of a list of inputs or outputs in the text format of ONNX: its sizes and its name."""
 _INDICES = {
     "StridedSlice": ("begin", "end", "strides"),
     "Slice": ("start", "stop", "step", "axes"),
@@ -62,13 +62,12 @@ class OnnxCase:
 
 @dataclass(frozen=True)
 class OpenVINOCase:
-    """A Slice or StridedSlice of OpenVINO.
+    """A Slice or StridedSlice of OpenVINO, or a TensorIterator that joins the parts of the data.
 
     Attributes:
-        op: `Slice` or `StridedSlice`.
+        op: A key of `_INDICES`.
         sizes: The sizes that the model declares for the data: a number, -1 for any size, or `(least, greatest)`.
-        indices: The elements of each index input, in this order: `begin`, `end`, `strides`, or `start`, `stop`, `step`,
-            `axes`. The last inputs may be missing.
+        indices: The elements of each index input, in the order of `_INDICES`. The last inputs may be missing.
         masks: The masks by their names.
         shape: The shape of the data; by default `sizes`.
         element: The element type of the data.

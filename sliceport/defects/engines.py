@@ -53,4 +53,4 @@ VERSIONS = {
     ONNX_REFERENCE: ("1.23.2",),
     DIRECTML: ("1.24.4",),
 }
-"""The versions of each engine in which tests have shown the divergences that do not state versions."""
+"""The versions in which tests have shown the divergences of each engine, unless a divergence states its versions."""

@@ -59,9 +59,9 @@ def diff(
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         other: A second model that should compute the same, such as the model after an optimizer.
         on: The engine to test, with options as in `onnxruntime-cpu:level=basic`. One model requires it. Of two models,
-            it runs the first one.
-        against: The engine that computes the expected outputs, or a folder of recorded outputs. Of two models, it runs
-            the second one. The default is onnxruntime's CPU provider without optimization for ONNX, and
+            it runs the first one, which computes the expected outputs.
+        against: The engine that computes the expected outputs of one model, or a folder of recorded outputs. Of two
+            models, it runs the second one. The default is onnxruntime's CPU provider without optimization for ONNX, and
             `Model.evaluate` for OpenVINO. For two models of one format, the default is the same engine as `on`.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs, by name; all other inputs get random arrays.

@@ -46,7 +46,7 @@ class KeptRuns:
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Write a result, except a crash, a lack of memory, or a result with strings or values that are not arrays."""
+        """Try to write a result. Do not keep a crash, a lack of memory, strings, or values that are not arrays."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process

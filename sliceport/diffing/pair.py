@@ -101,7 +101,7 @@ class Pair:
         is_matched: Whether any computed value was matched, apart from outputs that differ.
 
     Raises:
-        BudgetSpent: The time is over. `find_next_part` raises it, too.
+        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`. `find_next_part` raises these errors, too.
     """
 
     def __init__(
@@ -183,8 +183,9 @@ class Pair:
     def _match_by_reads(self, unmatched: set[str]) -> None:
         """Match values that differ, if the nodes that write them correspond.
 
-        Such nodes read matched values. They have the same operator, or the same operators read their outputs.
-        `unmatched` are the values of the first model without a match; those that are matched here are removed from it.
+        Two nodes correspond if the values that they read are matched with each other, and if the nodes have the same
+        operator or the same operators read their outputs. `unmatched` contains the values of the first model without a
+        match. Values that are matched here are removed from `unmatched`.
         """
         nodes_by_reads: dict[tuple[str, ...], list[GraphNode]] = {}
         for node in self._first.nodes:
@@ -274,10 +275,10 @@ class Pair:
         return None if failure is None else Located(replace(case, failure=failure), {output: expected}, first_case)
 
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
-        """Return a smaller part that differs, from a body of a control flow node.
+        """Search the runs of the bodies of a control flow node in order. Return the first part of a body that differs.
 
-        The part is from the first run of a body that differs. Return `located` if no run differs, or if `located` and
-        its counterpart are not one control flow node each.
+        Return `located` if no such part is found, or if `located` and its counterpart are not one control flow node
+        each.
         """
         case, _, counterpart = located
         assert counterpart is not None

@@ -48,7 +48,8 @@ class Probe:
         state: The state of the search.
         byte_counts: The sizes of the files by kind: `models`, `weights`, `values` and `programs`.
         model_bytes: The size of the whole model, without external data files.
-        avoided: The values where the model cannot be cut: not arrays of NumPy's own types, or not computed.
+        avoided: The values where the model is not cut, because they were not computed, or because their elements are
+            not of NumPy's own types of numbers and booleans.
     """
 
     state: State
@@ -98,10 +99,10 @@ def probe(
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
-        UsageError: An option does not fit, the folder exists or cannot be written, or a probe cannot hold an input or
-            any output of the model.
+        UsageError: An option does not fit, the folder exists or cannot be written, or a probe cannot hold one of the
+            inputs, or can hold none of the outputs.
         ModelError: The model cannot be read, or the reference does not run it.
-        MissingExtra: A package is not installed.
+        MissingExtra, ChildLost: See `Side.run`.
         MemoryError: The reference lacks memory.
     """
     graph = open_graph(model)
@@ -140,7 +141,8 @@ class Round:
 
         Raises:
             UsageError: The folder exists or cannot be written, models of this format cannot be anonymised, or a probe
-                cannot hold an input or any output of the model.
+                cannot hold one of the inputs, or can hold none of the outputs.
+            MissingExtra, ChildLost: See `Side.run`.
         """
         graph, inputs, state = self.graph, self.inputs, self.state
         if state.anonymise:

@@ -71,7 +71,7 @@ def read_results(
         UsageError: The file is damaged or incomplete, or belongs to another model, other inputs or another version of
             sliceport; or an option does not fit.
         ModelError: The model cannot be read.
-        MissingExtra: The package of the reference is not installed.
+        MissingExtra, ChildLost: See `Side.run`.
     """
     name = os.fspath(file)
     data = _load(name)
@@ -195,8 +195,8 @@ class _Results:
         # Plan the last round if one node remains, or if a complete round has not narrowed the range.
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing_count):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
-        # A prefix begins some right nodes before the range, because the failure may need them. Once it needed nodes
-        # before the front, the front is 0, and later prefixes begin at the first node, too.
+        # A prefix begins some right nodes before the range, because the failure may need them. If the failure needed
+        # nodes before an earlier front, that front became 0 (see above), and stays 0.
         may_move_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if may_move_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
@@ -220,7 +220,7 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # A complete round at least halves the range. One more may add nodes in front, and one is the last round.
+        # A complete round at least halves the range. One more round may add nodes in front, and one more is the last.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         reading = self._build_reading(
             report, text, f"these are the results of round {state.round} of at most {most_rounds}"
@@ -242,14 +242,14 @@ class _Results:
         case = self.path.case_of(cut, values)
         if case is None:
             return self._build_reading(report, f"first node that differs: {self._describe_node(cut.size)}")
-        # Cuts of kind `spread` return the values of all nodes, so that the device cannot fuse nodes. These are right.
-        spread = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and verdicts[each] is None}
+        # A `spread` cut has all values as outputs, so that the device cannot fuse nodes.
+        right_spreads = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and not verdicts[each]}
         note = ""
         if not any(self.path.nodes_of(each) == list(case.numbers[-1:]) for each in self.round.state.cuts.values()):
             note = f"a probe cannot hold values that {case.culprit} reads or writes, so it did not run alone"
         elif next(graph.bodies(case.numbers[-1], case.values, good.run), None) is not None:
             note = f"a probe does not enter bodies: any node in a body of {case.culprit} may be the one at fault"
-        is_fusion = cut.kind == "around" and (cut.depth, cut.size) in spread
+        is_fusion = cut.kind == "around" and (cut.depth, cut.size) in right_spreads
         case = replace(case, failure=failure, is_fusion=is_fusion, note=note)
         expected = good.try_run(case.model, case.inputs)
         # The name of the engine ends in the name of its provider or device.

@@ -88,7 +88,7 @@ class Search:
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
         """Return the outputs that differ: all if the engine `bad` fails, or if `inputs` lacks a value to compute them.
 
-        Return none if `good` fails, or if the failure of the model is one of the whole run and `bad` runs this part.
+        Return an empty list if `good` fails, or if the model does not run on `bad`, but this part does.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
@@ -163,9 +163,9 @@ class Search:
             size = size if len(self.best.numbers) < count_before else size // 2
 
     def _is_decided_by_rounding(self, best: Case, number: int) -> bool:
-        """Return whether both engines compute the same wrong value if the inputs of its node come from `bad`.
+        """Return whether the engine `good` repeats the wrong value if node `number` gets its inputs from `bad`.
 
-        `number` is the node that computes the value. Its inputs must be right within the tolerance.
+        The node computes the value that differs. Its inputs from `bad` must be right within the tolerance.
         """
         output, names = best.failure.output, find_boundary(self._graph, [number]) - best.values.keys()
         case = replace(best, outputs=tuple(dict.fromkeys([*best.outputs, *sorted(names)])))
@@ -197,7 +197,7 @@ class Search:
         return values is not None and self._test(remaining, values, outputs or None)
 
     def _find_refused_node(self, best: Case) -> Case:
-        """Return a case of the first node that is refused alone, and then search for its failure; otherwise `best`."""
+        """Return a case of the first node that is refused alone, or `best`. The search then looks for its failure."""
         for i in best.numbers if len(best.numbers) > 1 and best.failure.is_of_run else ():
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
@@ -298,7 +298,7 @@ class Search:
 
 def _find_named(graph: Graph, failure: Failure) -> list[int]:
     """Return the positions of the nodes whose name, or the name of an output, is a word of the failure's message."""
-    # A match has two groups, a word in quotes or one without. The other group is empty, as the name of a node may be.
+    # One of the two groups of each match is empty. An empty word would match each node without a name.
     words = {word for pair in _WORDS.findall(failure.message) for word in pair if word}
     return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
 

@@ -159,6 +159,7 @@ class Verifier:
             UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
             ModelError: The reference does not run the model.
             MemoryError: The reference lacks memory.
+            BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
         """
         all_shapes = _sizes_of_open_axes(declared, shapes)
         for first_shapes in all_shapes:
@@ -192,8 +193,8 @@ class Verifier:
         """Compare the outputs of both models on each set of inputs, until they differ.
 
         Raises:
-            NotVerified: No trial compares them, an output cannot be compared, or the outputs of the original model vary
-                from run to run.
+            NotVerified: No trial compares them. Or in a run without `is_repeat`, an output cannot be compared, or the
+                outputs of the original model vary from run to run.
             MemoryError: An engine lacks memory.
             BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """

@@ -151,7 +151,7 @@ def compare_node(
 
     Raises:
         MemoryError: The engine lacks memory.
-        ChildLost: The machine ended the process of the run.
+        ChildLost: The machine ended the process of the run, or did not start it.
     """
     node = lowered.resolved
     try:
@@ -191,7 +191,7 @@ def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
 
 
 def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Return the comparison with known defects, which explain it, added to its `detail` and `defects`.
+    """Add the known defects that explain a comparison to its `detail` and `defects`, and return it.
 
     `engine` is the name of the engine that has the defects. Without defects, the comparison is unchanged.
     """

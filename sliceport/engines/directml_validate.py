@@ -30,7 +30,7 @@ class DirectMLValidate:
             CallFailed: DirectML refuses the operator.
             DeviceError: The library is not installed, cannot be used on this machine, or crashed.
             InvalidDescriptor: A number does not fit its field.
-            ChildLost: The machine ended the child process for another reason.
+            ChildLost: The machine ended the child process, or did not start it.
         """
         from sliceport.directml.device import CallFailed, install, validator
 
@@ -59,7 +59,7 @@ def _title() -> str:
 
     Raises:
         DeviceError: The library is not installed, cannot be used on this machine, or crashed.
-        ChildLost: The machine ended the child process for another reason.
+        ChildLost: The machine ended the child process, or did not start it.
     """
     from sliceport.directml.device import DeviceError, install, validator
 

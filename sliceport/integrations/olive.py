@@ -45,7 +45,7 @@ class _SliceportPass(Pass):
         """Change a model and save it. Olive calls this method.
 
         Raises:
-            SliceportError: The verification failed.
+            SliceportError: The model cannot be changed, or the verification failed.
         """
         path = resolve_onnx_path(output_model_path, Path(model.model_path).name)
         result = self._change(model.load_model(), config)

@@ -60,7 +60,7 @@ class EngineRunner(BaseRunner):
         """Run the engine and return the outputs by name.
 
         Raises:
-            RunFailed: The engine refuses the model, fails or crashes.
+            RunFailed, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
         inputs = {name: np.ascontiguousarray(array.to_numpy(value)) for name, value in feed_dict.items()}
         started = time.perf_counter()
@@ -76,7 +76,7 @@ class CompareOutputs:
     the same places.
 
     Args:
-        model: The model of the runners. An output that it only moves, without computing, must be equal bit for bit.
+        model: The model of the runners. An output whose elements the model only moves must be equal bit for bit.
         tolerance: The accepted difference of computed outputs; None for the default of each type.
     """
 

@@ -90,11 +90,12 @@ Text run(const Text& provider, char** words) try {  // MODEL in INPUTS out EXPEC
     for (auto& name : session.GetOutputNames()) binding.BindOutput(name.c_str(), memory);
     session.Run({}, binding);
     Text results;
-    for (auto& value : binding.GetOutputValues()) results += (results.empty() ? "" : ", ") + measure(value, load(*(++words + 1)));
+    ++words;  // at "out"
+    for (auto& value : binding.GetOutputValues()) results += (results.empty() ? "" : ", ") + measure(value, load(*++words));
     return "{\"outputs\": [" + results + "]}";
 } catch (const std::exception& error) { return fail("error", error.what()); }
 
-int main(int count, char** arguments) try {  // the words of a cut after the provider run it, in a process that may crash
+int main(int count, char** arguments) try {  // calls itself for each cut, with the words of the cut, because a run may crash
     const Text provider = count > 1 ? arguments[1] : "CPU", file = "results.json";
     auto append = [&](const Text& text) { std::ofstream(file, std::ios::app) << text; };
     if (count > 2) return append(run(provider, arguments + 2)), 0;

@@ -38,7 +38,7 @@ function toNumber(value, type) {
   return value >> 15 ? -size : size;
 }
 
-const bitsOf = (data) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+const bytesOf = (data) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
 function measure(got, expected) {
   const { type, dims } = expected;
@@ -46,7 +46,7 @@ function measure(got, expected) {
   const shapes = [got.dims, dims].map((each) => `[${each.join(", ")}]`);
   if (shapes[0] !== shapes[1]) return { kind: "shape", detail: `its shape is ${shapes[0]}, expected ${shapes[1]}` };
   const right = expected.data, size = right.length, width = right.BYTES_PER_ELEMENT;
-  const [a, b] = [bitsOf(got.data), bitsOf(right)];
+  const [a, b] = [bytesOf(got.data), bytesOf(right)];
   const data = new right.constructor(a.slice().buffer); // onnxruntime-web may return Float16Array
   const bytesAt = (bytes, i) => [...bytes.subarray(i * width, (i + 1) * width)];
   let [unequal, at, absolute, largest] = [0, 0, -1, 0];
