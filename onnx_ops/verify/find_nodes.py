@@ -47,7 +47,9 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     unfinished: list[Finding] = []
     try:
         while isinstance(result, Failure) and len(cases) < _MAX_FINDINGS:
-            first = Search(graph, bad, good, values, result).run()
+            case = Search(graph, bad, good, values, result).run()
+            # The provider names a node differently in its messages once it has fused the node.
+            first = case and (case.alone or case)
             if first is None or first.main_node in [case.main_node for case in cases]:
                 break  # the search gets no further
             refused = [first, *_find_refused_alone(graph, first, bad, good, values)]

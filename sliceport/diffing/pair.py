@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from sliceport.diffing.case import Located, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of, widen
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
+from sliceport.diffing.search import RANDOM_NOTE
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Array, Value
 
@@ -215,48 +217,48 @@ class Pair:
             output: The name of the output that the part leads to; empty for all outputs.
             tolerance: The accepted difference of computed values; None for the default of their type.
         """
-        outputs = [output] if output else self._second.outputs
-        candidates = list(self._list_candidates([name for name in outputs if name not in self._equal]))
+        outputs = [name for name in ([output] if output else self._second.outputs) if name not in self._equal]
+        close, random_part = dict(self._close), None
         needed: set[str] = set()
-        for candidate in candidates:
+        for candidate in self._list_candidates(outputs, close):
             needed |= {candidate.counterpart, *candidate.inputs.values()}
             needed |= find_boundary(self._first, candidate.first_nodes)
         arrays = dict(compute_all(self._first, self._sides[0], self._inputs, needed))
-        for candidate in candidates:
-            located = self._locate(candidate, arrays, tolerance)
+        for candidate in self._list_candidates(outputs, close):
+            located, name = self._locate(candidate, arrays, tolerance, close), candidate.output
             if located is not None:
                 # Later calls take this value for equal. An output may have no entry in `_different`.
-                name = candidate.output
-                self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
-                return self._enter_body(located, tolerance)
-        return None
+                close[name] = self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
+                if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
+                    return self._enter_body(located, tolerance)
+                random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
+        return random_part
 
-    def _list_candidates(self, outputs: Sequence[str]) -> Iterator[_Candidate]:
+    def _list_candidates(self, outputs: Sequence[str], close: Mapping[str, str]) -> Iterator[_Candidate]:
         """Yield the parts to test: first those that compute a value that differs, then those that compute an output.
 
-        A part begins at values that are close in both models. The last parts begin at equal values instead, because
-        small deviations may add up to a difference.
+        A part begins at values of `close`, to which the caller may add values before it takes the next part. The last
+        parts begin at equal values instead, because small deviations may add up to a difference.
         """
         # The path begins at equal values alone, because the nodes before a close value may still be the cause.
         path = sorted(find_ancestors(self._second, outputs, self._equal))
         written = [name for number in path for name in self._second.nodes[number].writes]
         different = [name for name in written if name in self._different][:_MAX_CANDIDATES]
-        targets = [(name, self._different[name], self._close) for name in different]
-        targets += [
-            (name, self._names.get(name, name), matched) for matched in (self._close, self._equal) for name in outputs
-        ]
-        for name, counterpart, matched in targets:
+        targets = {name: self._different[name] for name in different}
+        targets |= {name: self._names.get(name, name) for name in outputs}
+        for matched, (name, counterpart) in product((close, self._equal), targets.items()):
             nodes = find_ancestors(self._second, [name], matched)
             inputs = {value: matched.get(value, value) for value in find_boundary(self._second, nodes)}
             first_nodes = find_ancestors(self._first, [counterpart], set(matched.values()))
             yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
 
     def _locate(
-        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None
+        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, close: dict[str, str]
     ) -> Located | None:
-        """Run a part on values of the first model, and return the part if it does not compute the expected value.
+        """Run a part on values of the first model, and return the part if it computes another value than expected.
 
-        Return None if the part computes this value, or if the first model lacks a value that the part needs.
+        If the part computes the expected value, add it to `close` and return None. Also return None if the first model
+        lacks a value that the part needs, or if the part does not run, because the whole model does.
         """
         output, counterpart, nodes, first_nodes, inputs = candidate
         values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
@@ -267,11 +269,13 @@ class Pair:
         case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
         actual = self._sides[1].try_run(case.model, case.inputs)
         if isinstance(actual, Failure):
-            failure: Failure | None = actual
-        else:
-            tolerance = tolerance or inner_tolerance_of(expected)
-            failure = compare_values(output, actual.get(output), expected, tolerance).failure
-        return None if failure is None else Located(replace(case, failure=failure), {output: expected}, first_case)
+            return None
+        tolerance = tolerance or inner_tolerance_of(expected)
+        failure = compare_values(output, actual.get(output), expected, tolerance).failure
+        if failure is None:
+            close[output] = counterpart
+            return None
+        return Located(replace(case, failure=failure, suspects=case.nodes), {output: expected}, first_case)
 
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
         """Return a smaller part that differs, from a body of a control flow node.
