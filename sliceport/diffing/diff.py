@@ -267,16 +267,21 @@ class _Comparison:
         # If the engine of the expected outputs fails, search for the part that fails on this engine.
         is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
         bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
-        results: Iterable[tuple[Failure, Located | None]]
-        if is_pair and not failures[0].is_of_run:
+        results: Iterable[tuple[Failure, Located | None]] | None = None
+        if is_pair and not good_fails:
             pair = Pair(self.first, self.second, (good, bad), self.names, [run.inputs, *run.more_inputs])
             notes.append(pair.note)
+            if failures[0].is_of_run:
+                cause = pair.find_next_part("", self._tolerance_for(""), failures[0])
+                results = None if cause is None else [(failures[0], cause)]
             # A part that begins at the inputs and ends at an output would be all of the model.
-            if not pair.is_matched and len(self.second.nodes) > 1:
+            elif not pair.is_matched and len(self.second.nodes) > 1:
                 notes.append("the models share no values that diff can match, so that only their outputs are compared")
                 return
-            results = ((each, pair.find_next_part(each.output, self._tolerance_for(each.output))) for each in failures)
-        else:  # the search needs one model only: the only model, or the one of two that does not run
+            else:
+                tolerances = [(each, self._tolerance_for(each.output)) for each in failures]
+                results = ((each, pair.find_next_part(each.output, tolerance)) for each, tolerance in tolerances)
+        if results is None:  # the search needs one model only: the only model, or the one of two that does not run
             graph = self.first if good_fails else self.second
             inputs = run.inputs if good_fails else {name: run.inputs[self.names[name]] for name in graph.inputs}
             # The other engine may not run this format. Then the engine that fails computes the values at the cuts.

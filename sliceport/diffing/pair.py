@@ -15,11 +15,11 @@ import numpy as np
 from sliceport.diffing.case import Located, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of, widen
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
-from sliceport.diffing.search import RANDOM_NOTE
+from sliceport.diffing.search import RANDOM_NOTE, find_named
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Array, Value
 
-_MAX_CANDIDATES = 10
+_MAX_CANDIDATES = 50
 """The largest number of different values to try. Later values mostly differ only because an earlier value does."""
 
 
@@ -119,6 +119,7 @@ class Pair:
         self._equal: dict[str, str] = {}
         self._close: dict[str, str] = {}
         self._different: dict[str, str] = {}
+        self._right_values = {name: runs[0][names.get(name, name)] for name in second.inputs}
         # Exporters that number values may use one name for unrelated values of the two models, mostly of different
         # operators. So names are trusted only if for most names, the same operator writes the value in both models.
         # Two formats have different names for operators, so this cannot be checked, and names are trusted.
@@ -208,7 +209,9 @@ class Pair:
                     unmatched.difference_update(other.writes)
                     break
 
-    def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
+    def find_next_part(
+        self, output: str, tolerance: Tolerance | None, run_failure: Failure | None = None
+    ) -> Located | None:
         """Return the first part of the second model whose value differs; None if there is no such part.
 
         Later calls take the value of this part from the first model, so that they find other parts.
@@ -216,6 +219,7 @@ class Pair:
         Args:
             output: The name of the output that the part leads to; empty for all outputs.
             tolerance: The accepted difference of computed values; None for the default of their type.
+            run_failure: The failure of the second model, which the part must cause; None if the model runs.
         """
         outputs = [name for name in ([output] if output else self._second.outputs) if name not in self._equal]
         close, random_part = dict(self._close), None
@@ -226,13 +230,51 @@ class Pair:
         arrays = dict(compute_all(self._first, self._sides[0], self._inputs, needed))
         for candidate in self._list_candidates(outputs, close):
             located, name = self._locate(candidate, arrays, tolerance, close), candidate.output
-            if located is not None:
-                # Later calls take this value for equal. An output may have no entry in `_different`.
-                close[name] = self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
-                if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
-                    return self._enter_body(located, tolerance)
-                random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
+            # A part that is cut out may fail in a way in which the whole model does not.
+            if located is None or (located.case.failure.is_of_run and run_failure is None):
+                continue
+            # Later calls take this value for equal. An output may have no entry in `_different`.
+            close[name] = self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
+            if run_failure is not None:
+                located = self._explain_run(located, run_failure)
+                if located is None:  # later candidates begin at values that are right by now
+                    self._different = {other: first for other, first in self._different.items() if other not in close}
+                    self._close |= close
+                    return self.find_next_part(output, tolerance, run_failure)
+                return self._enter_body(located, tolerance)
+            if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
+                return self._enter_body(located, tolerance)
+            random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
         return random_part
+
+    def _explain_run(self, located: Located, failure: Failure) -> Located | None:
+        """Return a part if it fails like the second model, or if the model fails because of its value; otherwise None.
+
+        In the second case, the nodes behind the part fail with its value, and run with the expected value. Right values
+        replace those of earlier parts.
+        """
+        case, expected, _ = located
+        if case.failure.is_of_run:
+            # In a part with fixed sizes, the node may already fail when the engine infers shapes, with another message.
+            is_named = case.numbers[-1] in find_named(self._second, failure)
+            return located if is_named or case.failure.is_like(failure) else None
+
+        def fails(values: Mapping[str, Value]) -> bool:
+            self._right_values |= {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+            known = self._right_values
+            outputs = [name for name in self._second.outputs if name not in known]
+            rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
+            if rest is None or not outputs:
+                return False
+            rest = replace(rest, has_fixed_shapes=True)
+            return isinstance(self._sides[1].try_run(rest.model, rest.inputs), Failure)
+
+        actual = self._sides[1].try_run(case.model, case.inputs)
+        is_cause = not isinstance(actual, Failure) and fails(actual)
+        if fails(expected or {}) or not is_cause:
+            return None
+        note = "with the right value in its place the second model runs, and with this value it fails"
+        return located._replace(case=replace(case, note=note))
 
     def _list_candidates(self, outputs: Sequence[str], close: Mapping[str, str]) -> Iterator[_Candidate]:
         """Yield the parts to test: first those that compute a value that differs, then those that compute an output.
@@ -258,7 +300,7 @@ class Pair:
         """Run a part on values of the first model, and return the part if it computes another value than expected.
 
         If the part computes the expected value, add it to `close` and return None. Also return None if the first model
-        lacks a value that the part needs, or if the part does not run, because the whole model does.
+        lacks a value that the part needs.
         """
         output, counterpart, nodes, first_nodes, inputs = candidate
         values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
@@ -269,9 +311,10 @@ class Pair:
         case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
         actual = self._sides[1].try_run(case.model, case.inputs)
         if isinstance(actual, Failure):
-            return None
-        tolerance = tolerance or inner_tolerance_of(expected)
-        failure = compare_values(output, actual.get(output), expected, tolerance).failure
+            failure: Failure | None = actual
+        else:
+            tolerance = tolerance or inner_tolerance_of(expected)
+            failure = compare_values(output, actual.get(output), expected, tolerance).failure
         if failure is None:
             close[output] = counterpart
             return None
@@ -297,6 +340,8 @@ class Pair:
                     side.try_run(body.graph.whole(), body.inputs)
                     for body, side in zip((first, second), self._sides, strict=True)
                 )
+                if isinstance(actual, Failure) and not case.failure.is_of_run:
+                    break  # in the model, this body runs
                 # Both bodies run on the same values, but a format or an optimizer may have given them other names.
                 names = _match_by_value(first.inputs, second.inputs)
                 if isinstance(expected, Failure) or isinstance(actual, Failure):
@@ -309,10 +354,14 @@ class Pair:
                 # have their names in the first body, so those of the first body replace namesakes.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(first.graph, second.graph, self._sides, names, [inputs])
-                inner_part = inner.find_next_part("", tolerance)
+                inner_part = inner.find_next_part("", tolerance, actual if isinstance(actual, Failure) else None)
                 if inner_part is not None:
                     scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
-                    return inner_part._replace(case=replace(inner_part.case, scope=scope, holder=case.culprit))
+                    note = inner_part.case.note
+                    if case.failure.is_of_run and not isinstance(actual, Failure):
+                        note = "the body runs alone, so that this difference may not be the cause"
+                    inner_case = replace(inner_part.case, scope=scope, holder=case.culprit, note=note)
+                    return inner_part._replace(case=inner_case)
         return located
 
 

@@ -96,7 +96,7 @@ class Search:
 
     def _test_named_nodes(self) -> bool:
         """Test parts around the nodes that an error message names. Return whether one of them fails like the model."""
-        named = _find_named(self._graph, self._failure) if self._failure.is_of_run else []
+        named = find_named(self._graph, self._failure) if self._failure.is_of_run else []
         return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
@@ -238,7 +238,7 @@ class Search:
                 whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
                 failure = None if whole is None else self._failure_of(whole)
                 if failure is None:
-                    for i in _find_named(body.graph, best.failure) if best.failure.is_of_run else ():
+                    for i in find_named(body.graph, best.failure) if best.failure.is_of_run else ():
                         note = f"the engine names {body.graph.nodes[i]} in it, but runs its body alone on these values"
                         best = replace(best, note=note)
                     continue
@@ -296,7 +296,7 @@ class Search:
         return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
 
 
-def _find_named(graph: Graph, failure: Failure) -> list[int]:
+def find_named(graph: Graph, failure: Failure) -> list[int]:
     """Return the positions of the nodes whose name, or the name of an output, is a word of the failure's message."""
     # A match has two groups, a word in quotes or one without. The other group is empty, as the name of a node may be.
     words = {word for pair in _WORDS.findall(failure.message) for word in pair if word}

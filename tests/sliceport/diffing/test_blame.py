@@ -102,6 +102,14 @@ def test_no_node_is_blamed_for_a_failure_of_the_whole_model(differ: Differ, tmp_
     assert len(names(report)) == 7
 
 
+def test_node_whose_shape_lets_a_later_node_fail_is_found(tmp_path: Path) -> None:
+    graph = "(float[2,3] x) => (y) { [t] t = Transpose (x)  [e] e = Exp (t)  [m] m = MatMul (e, x)  [y] y = Neg (m) }"
+    report = compare_models(graph, graph.replace("Transpose (x)", "Sin (x)"), tmp_path)
+    assert names(report) == ["t"]
+    assert report.failed_run.startswith("onnxruntime-cpu:level=none 1.31.1 does not run the second model: ")
+    assert part_of(report).case.note.startswith("with the right value in its place the second model runs")
+
+
 def test_node_that_fails_alone_in_another_way_is_only_noted(differ: Differ) -> None:
     def fault(proto: onnx.ModelProto) -> None:
         operators = [node.op_type for node in proto.graph.node]
