@@ -272,7 +272,7 @@ class _Comparison:
             pair = Pair(self.first, self.second, (good, bad), self.names, [run.inputs, *run.more_inputs])
             notes.append(pair.note)
             if failures[0].is_of_run:
-                cause = pair.find_next_part("", self._tolerance_for(""), failures[0])
+                cause = pair.find_failing_part(failures[0])
                 results = None if cause is None else [(failures[0], cause)]
             # A part that begins at the inputs and ends at an output would be all of the model.
             elif not pair.is_matched and len(self.second.nodes) > 1:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sliceport.diffing.case import Located, compute_all, make_case
-from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of, widen
+from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of
+from sliceport.diffing.fingerprint import Fingerprint, Fingerprints, match_by_value
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
 from sliceport.diffing.search import RANDOM_NOTE, find_named
 from sliceport.diffing.side import RunFailed, Side
@@ -21,53 +21,6 @@ from sliceport.engines.engine import Array, Value
 
 _MAX_CANDIDATES = 50
 """The largest number of different values to try. Later values mostly differ only because an earlier value does."""
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """A summary of a value that takes little memory.
-
-    Attributes:
-        kind: The element type and the shape of the value.
-        digest: The hash of its bytes.
-        sums: Three sums of its elements with random signs, each divided by the square root of the number of elements.
-            Empty if the value has no elements, or elements of a type that is compared exactly.
-        bound: The largest difference of `sums` that counts as rounding.
-    """
-
-    kind: tuple[str, tuple[int, ...]]
-    digest: bytes
-    sums: tuple[complex, ...]
-    bound: float
-
-    @classmethod
-    def of(cls, array: Array) -> Fingerprint:
-        """Return the fingerprint of an array."""
-        flat = np.ascontiguousarray(array).reshape(-1)
-        data = repr(flat.tolist()).encode() if flat.dtype == object else flat.tobytes()
-        sums: tuple[complex, ...] = ()
-        bound, tolerance = 0.0, inner_tolerance_of(flat)
-        if tolerance.absolute and flat.size:
-            # NaN and infinities become large finite numbers, so that the sums depend on their positions.
-            wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
-            # With random signs, noise in n elements changes a sum by about sqrt(n) times the noise in one. Different
-            # arrays may have one sum in common by chance, but hardly three. All arrays of one size get the same signs.
-            signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
-            sums = tuple(complex(signs[i] @ wide) / flat.size**0.5 for i in range(3))
-            bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
-        return cls((array.dtype.name, array.shape), hashlib.blake2b(data, digest_size=16).digest(), sums, bound)
-
-    def agrees(self, other: Fingerprint) -> bool:
-        """Return whether another value has the same type and shape, and close `sums`; without sums, equal bytes."""
-        if self.kind != other.kind:
-            return False
-        if not self.sums:
-            return self.digest == other.digest
-        return all(abs(a - b) <= self.bound for a, b in zip(self.sums, other.sums, strict=True))
-
-
-Fingerprints = Mapping[str, tuple[Fingerprint, ...]]
-"""For each value by its name, one fingerprint for each run."""
 
 
 class _Candidate(NamedTuple):
@@ -209,9 +162,7 @@ class Pair:
                     unmatched.difference_update(other.writes)
                     break
 
-    def find_next_part(
-        self, output: str, tolerance: Tolerance | None, run_failure: Failure | None = None
-    ) -> Located | None:
+    def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
         """Return the first part of the second model whose value differs; None if there is no such part.
 
         Later calls take the value of this part from the first model, so that they find other parts.
@@ -219,10 +170,33 @@ class Pair:
         Args:
             output: The name of the output that the part leads to; empty for all outputs.
             tolerance: The accepted difference of computed values; None for the default of their type.
-            run_failure: The failure of the second model, which the part must cause; None if the model runs.
         """
+        random_part: Located | None = None
+        for located in self._find_parts(output, tolerance, is_failing=False):
+            if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
+                return self._enter_body(located, tolerance)
+            random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
+        return random_part
+
+    def find_failing_part(self, failure: Failure) -> Located | None:
+        """Return the part that causes a failure of the run of the second model; None if no such part was found."""
+        for _ in range(_MAX_CANDIDATES):
+            located = next(self._find_parts("", None, is_failing=True), None)
+            cause = None if located is None else self._explain(located, failure)
+            if located is None or cause is not None:
+                return None if cause is None else self._enter_body(cause, None)
+            # Later parts begin at values that are right by now.
+            self._different = {name: first for name, first in self._different.items() if name not in self._close}
+        return None
+
+    def _find_parts(self, output: str, tolerance: Tolerance | None, *, is_failing: bool) -> Iterator[Located]:
+        """Yield the parts that do not compute the expected values; see `find_next_part`.
+
+        If the second model runs (`is_failing` is false), parts that do not run are left out: the cut is to blame.
+        """
+        # The tolerance of another output may be smaller, so that later calls test values that are close here again.
+        close = self._close if is_failing else dict(self._close)
         outputs = [name for name in ([output] if output else self._second.outputs) if name not in self._equal]
-        close, random_part = dict(self._close), None
         needed: set[str] = set()
         for candidate in self._list_candidates(outputs, close):
             needed |= {candidate.counterpart, *candidate.inputs.values()}
@@ -230,24 +204,12 @@ class Pair:
         arrays = dict(compute_all(self._first, self._sides[0], self._inputs, needed))
         for candidate in self._list_candidates(outputs, close):
             located, name = self._locate(candidate, arrays, tolerance, close), candidate.output
-            # A part that is cut out may fail in a way in which the whole model does not.
-            if located is None or (located.case.failure.is_of_run and run_failure is None):
-                continue
-            # Later calls take this value for equal. An output may have no entry in `_different`.
-            close[name] = self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
-            if run_failure is not None:
-                located = self._explain_run(located, run_failure)
-                if located is None:  # later candidates begin at values that are right by now
-                    self._different = {other: first for other, first in self._different.items() if other not in close}
-                    self._close |= close
-                    return self.find_next_part(output, tolerance, run_failure)
-                return self._enter_body(located, tolerance)
-            if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
-                return self._enter_body(located, tolerance)
-            random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
-        return random_part
+            if located is not None and (is_failing or not located.case.failure.is_of_run):
+                # Later parts take this value for equal. An output may have no entry in `_different`.
+                close[name] = self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
+                yield located
 
-    def _explain_run(self, located: Located, failure: Failure) -> Located | None:
+    def _explain(self, located: Located, failure: Failure) -> Located | None:
         """Return a part if it fails like the second model, or if the model fails because of its value; otherwise None.
 
         In the second case, the nodes behind the part fail with its value, and run with the expected value. Right values
@@ -343,18 +305,21 @@ class Pair:
                 if isinstance(actual, Failure) and not case.failure.is_of_run:
                     break  # in the model, this body runs
                 # Both bodies run on the same values, but a format or an optimizer may have given them other names.
-                names = _match_by_value(first.inputs, second.inputs)
+                names = match_by_value(first.inputs, second.inputs)
                 if isinstance(expected, Failure) or isinstance(actual, Failure):
                     # Without values, outputs are matched by name, or else by position.
                     outputs = zip(second.graph.outputs, first.graph.outputs, strict=False)
                     names |= {name: name if name in first.graph.outputs else other for name, other in outputs}
                 else:
-                    names |= _match_by_value(expected, actual, has_faults=True)
+                    names |= match_by_value(expected, actual, has_faults=True)
                 # `_run_both` reads an input of the second body that `names` lacks under its own name. All other inputs
                 # have their names in the first body, so those of the first body replace namesakes.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(first.graph, second.graph, self._sides, names, [inputs])
-                inner_part = inner.find_next_part("", tolerance, actual if isinstance(actual, Failure) else None)
+                if isinstance(actual, Failure):
+                    inner_part = inner.find_failing_part(actual)
+                else:
+                    inner_part = inner.find_next_part("", tolerance)
                 if inner_part is not None:
                     scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
                     note = inner_part.case.note
@@ -363,33 +328,6 @@ class Pair:
                     inner_case = replace(inner_part.case, scope=scope, holder=case.culprit, note=note)
                     return inner_part._replace(case=inner_case)
         return located
-
-
-def _match_by_value(
-    first: Mapping[str, Value], second: Mapping[str, Value], *, has_faults: bool = False
-) -> dict[str, str]:
-    """Map names of values in `second` to names of values in `first` that agree, preferably to the same name.
-
-    If `has_faults`, values may be wrong. Then values that agree with none are matched by name, or by type and shape.
-    """
-    expected, actual = (
-        {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
-        for values in (first, second)
-    )
-    tests: list[Callable[[str, str], bool]] = [
-        lambda name, other: name == other and actual[name].agrees(expected[other]),
-        lambda name, other: actual[name].agrees(expected[other]),
-    ]
-    if has_faults:
-        tests += [lambda name, other: name == other, lambda name, other: actual[name].kind == expected[other].kind]
-    names: dict[str, str] = {}
-    for is_match in tests:
-        for name in [name for name in actual if name not in names]:
-            others = (other for other in expected if other not in names.values() and is_match(name, other))
-            match = next(others, None)
-            if match is not None:
-                names[name] = match
-    return names
 
 
 def _list_readers(graph: Graph) -> dict[str, list[str]]:
