@@ -124,7 +124,7 @@ def find_differences(
 def _open_sides(device: Device) -> tuple[Side, Side]:
     """Return the provider and onnxruntime's CPU provider for one search. They share its limit of time, if any."""
     left = seconds_left()
-    budget = Budget(None if left is None else _SHARE * left)
+    budget = Budget(None if left is None else round(_SHARE * left, 1))
     return Side(OnnxruntimeDML(device), {}, budget), replace(onnxruntime_cpu.side(), budget=budget)
 
 
