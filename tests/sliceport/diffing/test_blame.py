@@ -102,6 +102,13 @@ def test_no_node_is_blamed_for_a_failure_of_the_whole_model(differ: Differ, tmp_
     assert len(names(report)) == 7
 
 
+def test_two_models_that_do_not_run_are_told_apart(differ: Differ, tmp_path: Path) -> None:
+    other = save(CHAIN.replace("Tanh", "Erf"), tmp_path / "other.onnx")
+    message = "neither model runs: the second one on faulty, Mul 'a' is .*; the first one on faulty, Mul 'a' is"
+    with pytest.raises(ModelError, match=message):
+        differ(CHAIN, refuse("Mul"), other=other)
+
+
 def test_node_whose_shape_lets_a_later_node_fail_is_found(tmp_path: Path) -> None:
     graph = "(float[2,3] x) => (y) { [t] t = Transpose (x)  [e] e = Exp (t)  [m] m = MatMul (e, x)  [y] y = Neg (m) }"
     report = compare_models(graph, graph.replace("Transpose (x)", "Sin (x)"), tmp_path)
