@@ -276,7 +276,9 @@ class _Comparison:
             notes.append(pair.note)
             if failures[0].is_of_run:
                 cause = pair.find_failing_part(failures[0])
-                results = None if cause is None else [(failures[0], cause)]
+                # The search below reduces several nodes that fail.
+                if cause is not None and (len(cause.case.nodes) == 1 or not cause.case.failure.is_of_run):
+                    results = [(failures[0], cause)]
             # A part that begins at the inputs and ends at an output would be all of the model.
             elif not pair.is_matched and len(self.second.nodes) > 1:
                 notes.append("the models share no values that diff can match, so that only their outputs are compared")

@@ -78,6 +78,12 @@ def test_tolerance_of_the_caller_decides_whether_an_engine_is_steady(
     assert any("computes different outputs in each run" in note for note in report.notes) is not is_searched
 
 
+def test_refused_node_of_unrelated_models_is_found(differ: Differ, tmp_path: Path) -> None:
+    other = "(float[4] x) => (y) { [d] d = Cos (x)  [e] e = Erf (d)  [f] f = Sqrt (e)  [g] y = Add (f, d) }"
+    report = differ(LONG, refuse("Erf"), other=save(other, tmp_path / "other.onnx"))
+    assert part_of(report).causes[0] == "first node that fails: Erf 'e'"
+
+
 @pytest.mark.parametrize("is_first", [False, True])
 def test_model_that_does_not_run_is_blamed_on_the_node_that_is_refused(
     differ: Differ, is_first: bool, tmp_path: Path
