@@ -197,8 +197,15 @@ class Search:
         return values is not None and self._test(remaining, values, outputs or None)
 
     def _test_alone(self, best: Case) -> Case:
-        """Return the case, and set `alone` if one of its nodes fails alone, but in another way."""
-        for i in best.numbers if len(best.numbers) > 1 and best.failure.is_of_run else ():
+        """Test each node of the best case alone. A node may fail in another way than the best case.
+
+        If the message of the best case names this node, return the case of the node. Otherwise, return the best case,
+        with the case of the node as `alone`.
+        """
+        if len(best.numbers) == 1 or not best.failure.is_of_run:
+            return best
+        named = find_named(self._graph, best.failure)
+        for i in sorted(best.numbers, key=lambda i: i not in named):  # first those that are named
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
             failure = None if case is None else self._bad.try_run(case.model, case.inputs)
@@ -206,6 +213,9 @@ class Search:
                 nodes = ", ".join(map(str, best.nodes))
                 note = f"in the model, it fails together with other nodes ({nodes}: {best.failure.message})"
                 alone = replace(case, failure=failure, note=note)
+                if i in named:
+                    self._failure = failure  # the next steps look for this failure
+                    return alone
                 return replace(best, alone=alone, note=f"{case.culprit} also fails alone: {failure.message}")
         return best
 

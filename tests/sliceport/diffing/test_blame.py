@@ -123,16 +123,22 @@ def test_node_whose_shape_lets_a_later_node_fail_is_found(tmp_path: Path) -> Non
     assert part_of(report).case.note.startswith("with the right value in its place the second model runs")
 
 
-def test_node_that_fails_alone_in_another_way_is_only_noted(differ: Differ) -> None:
+@pytest.mark.parametrize("is_named", [False, True])
+def test_node_that_fails_alone_in_another_way_is_found_if_it_is_named(differ: Differ, is_named: bool) -> None:
+    message = f"the fused node{' Name: c' * is_named} is too deep"
+
     def fault(proto: onnx.ModelProto) -> None:
         operators = [node.op_type for node in proto.graph.node]
         if operators == ["Sigmoid"]:
             raise ModelError("an input of this type is not supported")
         if {"Sigmoid", "Tanh"} <= set(operators):
-            raise ModelError("the fused node is too deep")
+            raise ModelError(message)
 
     report = differ(CHAIN.replace("Add (c, x)", "Neg (c)"), fault)
-    assert part_of(report).case.failure.message == "the fused node is too deep"
+    if is_named:
+        assert names(report) == ["c"]
+        return
+    assert part_of(report).case.failure.message == message
     assert names(report) == ["c", "e"]
     assert part_of(report).case.note == "Sigmoid 'c' also fails alone: an input of this type is not supported"
 
