@@ -98,6 +98,7 @@ class OpenVINOGraph:
             tuple(self._names[_key(output)] for output in node.outputs()),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
+            is_random=kind in ("Multinomial", "RandomUniform"),
             constants=tuple(dict.fromkeys(constants)),
         )
 

@@ -6,11 +6,14 @@ import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import onnx
+from onnx_models import save
 
 from onnx_ops.engines import ONNXRUNTIME_CPU
 from onnx_ops.model.proto_walk import all_nodes, model_nodes
+from sliceport.diffing.diff import diff
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.errors import ModelError
@@ -22,6 +25,11 @@ SWAPS = {
     "ReduceMean": "ReduceMax", "ReduceSum": "ReduceMean", "Softmax": "LogSoftmax", "And": "Or", "Or": "And",
     "Greater": "Less", "Less": "Greater", "Equal": "Less", "Neg": "Identity",
 }  # fmt: skip
+CHAIN = """(float[3,4] x, float[4] bias) => (y, z) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {
+    [a] a = Mul (x, w)  [b] b = Add (a, bias)  [c] c = Sigmoid (b)  [d] d = Add (c, x)  [e] y = Tanh (d)
+    [f] z = Neg (a)
+}"""
+Differ = Callable[..., DiffReport]
 
 
 class Faulty:
@@ -114,6 +122,14 @@ def fuse(first: str, second: str, instead: str) -> Fault:
     return fault
 
 
+def both(first: Fault, second: Fault) -> Fault:
+    def fault(proto: onnx.ModelProto) -> None:
+        first(proto)
+        second(proto)
+
+    return fault
+
+
 def plant(model: onnx.ModelProto, seed: int) -> Iterator[tuple[str, onnx.ModelProto]]:
     """Yield copies of a model in which one node is changed, with the name of the node, in random order.
 
@@ -177,3 +193,12 @@ def exports(models: Path) -> list[Path]:
 def part_of(report: DiffReport) -> Part:
     assert report.part is not None, report.notes
     return report.part
+
+
+def names(report: DiffReport) -> list[str]:
+    return [node.name for node in part_of(report).case.nodes]
+
+
+def compare_models(first: str, second: str, folder: Path, **options: Any) -> DiffReport:
+    paths = [save(graph, folder / f"{i}.onnx") for i, graph in enumerate((first, second))]
+    return diff(*paths, **options)

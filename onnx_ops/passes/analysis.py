@@ -84,17 +84,13 @@ def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
 
 def may_need_hardening(proto: onnx.ModelProto) -> bool:
     """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
+    dims = (dim for value in proto.graph.input for dim in value.type.tensor_type.shape.dim)
     # DeclaredSizesForDirectMLPass needs an open input, and ReshapeForDirectMLPass looks at allowzero alone.
-    return _has_open_inputs(proto.graph) or any(
+    return any(not dim.HasField("dim_value") for dim in dims) or any(
         node.op_type in (*REWRITTEN, *HARDENED)
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )
-
-
-def _has_open_inputs(graph: onnx.GraphProto) -> bool:
-    """Return whether an input of a graph has an open size: one without a number."""
-    return any(not dim.HasField("dim_value") for value in graph.input for dim in value.type.tensor_type.shape.dim)
 
 
 def may_need_portable_form(proto: onnx.ModelProto) -> bool:

@@ -144,7 +144,8 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
     if all(facts.get(output, NO_FACTS).data is not None for output in node.outputs if output.name):
         return True
     input_types, output_types = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
-    if all(element is not None and _is_not_float(element) for element in input_types | output_types):
+    others = ir.DataType.BOOL, ir.DataType.STRING
+    if all(each is not None and (each.is_integer() or each in others) for each in input_types | output_types):
         # An integer division by 0 or -1 may end the process of an engine. The divisor must be known to exclude this.
         divisor = facts.get(node.inputs[-1], NO_FACTS).data
         return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
@@ -157,10 +158,6 @@ def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) 
     present = [value for value in values if value is not None and (value.name or value.const_value is not None)]
     numbers = [facts.get(value, NO_FACTS).element for value in present]
     return {ir.DataType(number) if number else None for number in numbers}
-
-
-def _is_not_float(element: ir.DataType) -> bool:
-    return element.is_integer() or element in (ir.DataType.BOOL, ir.DataType.STRING)
 
 
 def _nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:

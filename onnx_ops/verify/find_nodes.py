@@ -16,13 +16,14 @@ from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
 from sliceport.directml.device import Device
 from sliceport.engines.engine import Array
 from sliceport.engines.model_run import Finding
+from sliceport.sandbox.child import seconds_left
 from sliceport.wording import list_names
 
 _MAX_FINDINGS = 20
 """Limit for the refused nodes that a report names."""
-_SECONDS = 600.0
-"""Time limit for one search in seconds. On the software adapter, a run of a large model takes up to half a minute."""
-_ADVICE = "to continue the search, run sliceport diff MODEL --on onnxruntime-dml"
+_SHARE = 0.75
+"""The part of the time left by --timeout that a search may take. Afterwards, the report still has to be written."""
+_ADVICE = "a longer --timeout lets the search finish"
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of onnxruntime's message about a shader that the adapter cannot compile."""
 
@@ -34,8 +35,8 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     computes the values of the refused nodes, and the rest of the model is searched if it does not run. So the number of
     runs grows with the nodes of the refused operators, and not with the model.
 
-    `message` is the error of the provider for the whole model on `inputs`. If the search takes longer than `_SECONDS`,
-    the last finding is about the whole model, and says how to continue.
+    `message` is the error of the provider for the whole model on `inputs`. If --timeout ends the search, the last
+    finding is about the whole model, and says so.
 
     The result is empty if no part of the model is refused twice. The host program of `device` is ended.
     """
@@ -46,7 +47,9 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     unfinished: list[Finding] = []
     try:
         while isinstance(result, Failure) and len(cases) < _MAX_FINDINGS:
-            first = Search(graph, bad, good, values, result).run()
+            case = Search(graph, bad, good, values, result).run()
+            # The provider names a node differently in its messages once it has fused the node.
+            first = case and (case.alone or case)
             if first is None or first.main_node in [case.main_node for case in cases]:
                 break  # the search gets no further
             refused = [first, *_find_refused_alone(graph, first, bad, good, values)]
@@ -95,7 +98,7 @@ def find_differences(
     """Find the first node that the provider computes differently on the way to each output.
 
     An output gets no finding of its own if it differs only because of a node that was found for an earlier output. If
-    the search takes longer than `_SECONDS`, the last finding names the other outputs, and how to continue.
+    --timeout ends the search, the last finding names the other outputs.
     """
     bad, good = _open_sides(device)
     findings: list[Finding] = []
@@ -119,8 +122,9 @@ def find_differences(
 
 
 def _open_sides(device: Device) -> tuple[Side, Side]:
-    """Return the provider and onnxruntime's CPU provider for one search. They share its limit of time."""
-    budget = Budget(_SECONDS)
+    """Return the provider and onnxruntime's CPU provider for one search. They share its limit of time, if any."""
+    left = seconds_left()
+    budget = Budget(None if left is None else round(_SHARE * left, 1))
     return Side(OnnxruntimeDML(device), {}, budget), replace(onnxruntime_cpu.side(), budget=budget)
 
 

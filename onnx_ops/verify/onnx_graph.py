@@ -17,6 +17,7 @@ from onnx_ops.model.external_data import describe_data_files, load_whole
 from onnx_ops.model.ir_model import WRITTEN_NAME
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
+from onnx_ops.passes.edits import RANDOM
 from onnx_ops.runtime.session import STRING, Captured
 from onnx_ops.verify.inputs import make_inputs
 from sliceport.defects.defect import Defect
@@ -95,6 +96,7 @@ class OnnxGraph:
             constants=tuple(name for name in names if name in self._constants),
             moves=is_standard and node.op_type in _MOVES and not has_reduction,
             is_shape=is_standard and node.op_type in ("Shape", "Size"),
+            is_random=is_standard and node.op_type in RANDOM,
             written_name=written_name,
         )
 

@@ -92,7 +92,7 @@ def run_on(
         values, nodes = dml.trace_onnx(whole.data, arrays, names, weights=weights)
     except (CallFailed, HostDied) as error:
         refusals: tuple[Finding, ...] = ()
-        # A request that times out has taken as long as a whole search may; see `TIMEOUT` of the provider.
+        # A search would wait for each part that hangs until `TIMEOUT` of the provider.
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             refusals = find_refusals(dml, graph, arrays, str(error))

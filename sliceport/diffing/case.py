@@ -37,7 +37,9 @@ class Case:
         is_fusion: Whether the failure disappears if the values between its nodes become outputs, too.
         has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves them open.
         note: A caveat, such as that the search ran out of time; or an empty string.
-        suspects: The nodes among which the culprit is, if the search ended before it was found; otherwise empty.
+        suspects: The nodes among which the culprit is, if the search ended before it was found, or if no values between
+            them could be compared; otherwise empty.
+        alone: The first of several nodes that fails alone, too, but in another way than the case; None without one.
     """
 
     graph: Graph
@@ -52,6 +54,7 @@ class Case:
     has_fixed_shapes: bool = False
     note: str = ""
     suspects: tuple[GraphNode, ...] = ()
+    alone: Case | None = None
 
     @property
     def nodes(self) -> tuple[GraphNode, ...]:
@@ -65,7 +68,7 @@ class Case:
 
     @property
     def place(self) -> str:
-        """The culprit in words. If the search ended before it was found, the range of nodes that contains it."""
+        """The culprit in words. If there are several suspects, the range of nodes that contains it."""
         if len(self.suspects) < 2:
             return str(self.culprit)
         return f"one of the {len(self.suspects)} nodes from {self.suspects[0]} to {self.suspects[-1]}"
@@ -174,10 +177,13 @@ def compute_all(
         names = later
         if values is None:  # the chunk is one value
             dependents = _find_dependents(graph, chunk[0])
-            last_dependent = [name for name in later if name in dependents][-1:]
+            tried = [name for name in later if name in dependents]
             # Either the node fails, or its value cannot be an output. In the second case, dependents can be computed.
-            # The last one is tried, because it is mostly an output of the model, and so can be an output here, too.
-            if not last_dependent or compute(graph, side, computed, last_dependent) is None:
+            # The last one is tried first, because it is mostly an output of the model, and so can be an output here,
+            # too; then the last one of the first half and so on, because a later node may also fail.
+            while tried and compute(graph, side, computed, tried[-1:]) is None:
+                tried = tried[: len(tried) // 2]
+            if not tried:
                 names = [name for name in later if name not in dependents]
             continue
         yield from values.items()

@@ -15,7 +15,6 @@ from sliceport.diffing.difference import (
     Failure,
     OutputDiff,
     Tolerance,
-    compare_outputs,
     describe_missing,
     inner_tolerance_of,
     tolerance_of,
@@ -191,9 +190,12 @@ class _Comparison:
                 return replace(runs[-1], actual=self._run_second(inputs))
         run = replace(runs[0], actual=self._run_second(runs[0].inputs))
         if isinstance(run.actual, Failure) and isinstance(run.expected, Failure):
+            who, first, second = "engine runs the model", "on", "on"
+            if self.first is not self.second:
+                who, first, second = "model runs", "the first one on", "the second one on"
             raise ModelError(
-                f"neither engine runs the model{with_shapes(shapes)}: on {self.bad}, {run.actual.message}; "
-                f"on {self.good}, {run.expected.message}."
+                f"neither {who}{with_shapes(shapes)}: {second} {self.bad}, {run.actual.message}; "
+                f"{first} {self.good}, {run.expected.message}."
             )
         return run
 
@@ -247,7 +249,7 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both engines again. Return the first that fails otherwise or differs beyond the default tolerance."""
+        """Run both engines again. Return the first that fails otherwise or differs beyond the tolerance."""
         # The results of earlier runs, which are kept in a folder, would always be the same.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
@@ -257,10 +259,8 @@ class _Comparison:
         ):
             if isinstance(result, Failure):
                 is_steady = isinstance(repeated, Failure) and repeated.is_like(result)
-            elif isinstance(repeated, Failure):
-                is_steady = False
             else:
-                is_steady = all(output.failure is None for output in compare_outputs(repeated, result, {}))
+                is_steady = self._compare(replace(run, actual=repeated, expected=result)).is_equal
             if not is_steady:
                 return side
         return None
@@ -270,18 +270,28 @@ class _Comparison:
         # If the engine of the expected outputs fails, search for the part that fails on this engine.
         is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
         bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
-        results: Iterable[tuple[Failure, Located | None]]
+        results: Iterable[tuple[Failure, Located | None]] | None = None
         if is_pair and not good_fails:
             pair = Pair(self.first, self.second, (good, bad), self.names, [run.inputs, *run.more_inputs])
             notes.append(pair.note)
+            if failures[0].is_of_run:
+                cause = pair.find_failing_part(failures[0])
+                # The search below reduces several nodes that fail.
+                if cause is not None and (len(cause.case.nodes) == 1 or not cause.case.failure.is_of_run):
+                    results = [(failures[0], cause)]
             # A part that begins at the inputs and ends at an output would be all of the model.
-            if not (pair.is_matched or failures[0].is_of_run or len(self.second.nodes) == 1):
+            elif not pair.is_matched and len(self.second.nodes) > 1:
                 notes.append("the models share no values that diff can match, so that only their outputs are compared")
                 return
-            results = ((each, pair.find_next_part(each.output, self._tolerance_for(each.output))) for each in failures)
-        else:  # the search needs one model only: the only model, or the first of two if its engine does not run it
-            graph, other = (self.first, bad) if is_pair else (self.second, good)
-            results = search_each(graph, bad, other, run.inputs, failures, self._tolerance_for)
+            else:
+                tolerances = [(each, self._tolerance_for(each.output)) for each in failures]
+                results = ((each, pair.find_next_part(each.output, tolerance)) for each, tolerance in tolerances)
+        if results is None:  # the search needs one model only: the only model, or the one of two that does not run
+            graph = self.first if good_fails else self.second
+            inputs = run.inputs if good_fails else {name: run.inputs[self.names[name]] for name in graph.inputs}
+            # The other engine may not run this format. Then the engine that fails computes the values at the cuts.
+            good = good if graph.format in good.engine.model_formats else bad
+            results = search_each(graph, bad, good, inputs, failures, self._tolerance_for)
         for failure, located in results:
             if located is not None:
                 part = _build_part(located, bad, good, self._tolerance_for(failure.output))

@@ -26,6 +26,7 @@ class GraphNode:
         writes: The names of the values that it writes.
         moves: Whether it only moves elements.
         is_shape: Whether it returns the shape or the size of its input, so that its values follow from shapes alone.
+        is_random: Whether it draws random numbers, so that engines may compute other values.
         constants: The names of the constants that it reads.
         written_name: For a node that was inlined from a function, the names of the function and of the node in it;
             otherwise empty.
@@ -37,6 +38,7 @@ class GraphNode:
     writes: tuple[str, ...]
     moves: bool = False
     is_shape: bool = False
+    is_random: bool = False
     constants: tuple[str, ...] = ()
     written_name: str = ""
 

@@ -2,70 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sliceport.diffing.case import Located, compute_all, make_case
-from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of, widen
+from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of
+from sliceport.diffing.fingerprint import Fingerprint, Fingerprints, match_by_value
 from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
+from sliceport.diffing.search import RANDOM_NOTE, find_named
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Array, Value
 
-_MAX_CANDIDATES = 10
+_MAX_CANDIDATES = 50
 """The largest number of different values to try. Later values mostly differ only because an earlier value does."""
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """A summary of a value that takes little memory.
-
-    Attributes:
-        kind: The element type and the shape of the value.
-        digest: The hash of its bytes.
-        sums: Three sums of its elements with random signs, each divided by the square root of the number of elements.
-            Empty if the value has no elements, or elements of a type that is compared exactly.
-        bound: The largest difference of `sums` that counts as rounding.
-    """
-
-    kind: tuple[str, tuple[int, ...]]
-    digest: bytes
-    sums: tuple[complex, ...]
-    bound: float
-
-    @classmethod
-    def of(cls, array: Array) -> Fingerprint:
-        """Return the fingerprint of an array."""
-        flat = np.ascontiguousarray(array).reshape(-1)
-        data = repr(flat.tolist()).encode() if flat.dtype == object else flat.tobytes()
-        sums: tuple[complex, ...] = ()
-        bound, tolerance = 0.0, inner_tolerance_of(flat)
-        if tolerance.absolute and flat.size:
-            # NaN and infinities become large finite numbers, so that the sums depend on their positions.
-            wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
-            # With random signs, noise in n elements changes a sum by about sqrt(n) times the noise in one. Different
-            # arrays may have one sum in common by chance, but hardly three. All arrays of one size get the same signs.
-            signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
-            sums = tuple(complex(signs[i] @ wide) / flat.size**0.5 for i in range(3))
-            bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
-        return cls((array.dtype.name, array.shape), hashlib.blake2b(data, digest_size=16).digest(), sums, bound)
-
-    def agrees(self, other: Fingerprint) -> bool:
-        """Return whether another value has the same type and shape, and close `sums`; without sums, equal bytes."""
-        if self.kind != other.kind:
-            return False
-        if not self.sums:
-            return self.digest == other.digest
-        return all(abs(a - b) <= self.bound for a, b in zip(self.sums, other.sums, strict=True))
-
-
-Fingerprints = Mapping[str, tuple[Fingerprint, ...]]
-"""For each value by its name, one fingerprint for each run."""
 
 
 class _Candidate(NamedTuple):
@@ -117,6 +72,7 @@ class Pair:
         self._equal: dict[str, str] = {}
         self._close: dict[str, str] = {}
         self._different: dict[str, str] = {}
+        self._right_values = {name: runs[0][names.get(name, name)] for name in second.inputs}
         # Exporters that number values may use one name for unrelated values of the two models, mostly of different
         # operators. So names are trusted only if for most names, the same operator writes the value in both models.
         # Two formats have different names for operators, so this cannot be checked, and names are trusted.
@@ -216,48 +172,98 @@ class Pair:
             output: The name of the output that the part leads to; empty for all outputs.
             tolerance: The accepted difference of computed values; None for the default of their type.
         """
-        outputs = [output] if output else self._second.outputs
-        candidates = list(self._list_candidates([name for name in outputs if name not in self._equal]))
+        random_part: Located | None = None
+        for located in self._find_parts(output, tolerance, is_failing=False):
+            if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
+                return self._enter_body(located, tolerance)
+            random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
+        return random_part
+
+    def find_failing_part(self, failure: Failure) -> Located | None:
+        """Return the part that causes a failure of the run of the second model; None if no such part was found."""
+        for _ in range(_MAX_CANDIDATES):
+            located = next(self._find_parts("", None, is_failing=True), None)
+            cause = None if located is None else self._explain(located, failure)
+            if located is None or cause is not None:
+                return None if cause is None else self._enter_body(cause, None)
+            # Later parts begin at values that are right by now.
+            self._different = {name: first for name, first in self._different.items() if name not in self._close}
+        return None
+
+    def _find_parts(self, output: str, tolerance: Tolerance | None, *, is_failing: bool) -> Iterator[Located]:
+        """Yield the parts that do not compute the expected values; see `find_next_part`.
+
+        If the second model runs (`is_failing` is false), parts that do not run are left out: the cut is to blame.
+        """
+        # The tolerance of another output may be smaller, so that later calls test values that are close here again.
+        close = self._close if is_failing else dict(self._close)
+        outputs = [name for name in ([output] if output else self._second.outputs) if name not in self._equal]
         needed: set[str] = set()
-        for candidate in candidates:
+        for candidate in self._list_candidates(outputs, close):
             needed |= {candidate.counterpart, *candidate.inputs.values()}
             needed |= find_boundary(self._first, candidate.first_nodes)
         arrays = dict(compute_all(self._first, self._sides[0], self._inputs, needed))
-        for candidate in candidates:
-            located = self._locate(candidate, arrays, tolerance)
-            if located is not None:
-                # Later calls take this value for equal. An output may have no entry in `_different`.
-                name = candidate.output
-                self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
-                return self._enter_body(located, tolerance)
-        return None
+        for candidate in self._list_candidates(outputs, close):
+            located, name = self._locate(candidate, arrays, tolerance, close), candidate.output
+            if located is not None and (is_failing or not located.case.failure.is_of_run):
+                # Later parts take this value for equal. An output may have no entry in `_different`.
+                close[name] = self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
+                yield located
 
-    def _list_candidates(self, outputs: Sequence[str]) -> Iterator[_Candidate]:
+    def _explain(self, located: Located, failure: Failure) -> Located | None:
+        """Return a part if it fails like the second model, or if the model fails because of its value; otherwise None.
+
+        In the second case, the nodes behind the part fail with its value, and run with the expected value. Right values
+        replace those of earlier parts.
+        """
+        case, expected, _ = located
+        if case.failure.is_of_run:
+            # In a part with fixed sizes, the node may already fail when the engine infers shapes, with another message.
+            is_named = case.numbers[-1] in find_named(self._second, failure)
+            return located if is_named or case.failure.is_like(failure) else None
+
+        def fails(values: Mapping[str, Value]) -> bool:
+            self._right_values |= {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+            known = self._right_values
+            outputs = [name for name in self._second.outputs if name not in known]
+            rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
+            if rest is None or not outputs:
+                return False
+            rest = replace(rest, has_fixed_shapes=True)
+            return isinstance(self._sides[1].try_run(rest.model, rest.inputs), Failure)
+
+        actual = self._sides[1].try_run(case.model, case.inputs)
+        is_cause = not isinstance(actual, Failure) and fails(actual)
+        if fails(expected or {}) or not is_cause:
+            return None
+        note = "with the right value in its place the second model runs, and with this value it fails"
+        return located._replace(case=replace(case, note=note))
+
+    def _list_candidates(self, outputs: Sequence[str], close: Mapping[str, str]) -> Iterator[_Candidate]:
         """Yield the parts to test: first those that compute a value that differs, then those that compute an output.
 
-        A part begins at values that are close in both models. The last parts begin at equal values instead, because
-        small deviations may add up to a difference.
+        A part begins at values of `close`, to which the caller may add values before it takes the next part. The last
+        parts begin at equal values instead, because small deviations may add up to a difference.
         """
         # The path begins at equal values alone, because the nodes before a close value may still be the cause.
         path = sorted(find_ancestors(self._second, outputs, self._equal))
         written = [name for number in path for name in self._second.nodes[number].writes]
         different = [name for name in written if name in self._different][:_MAX_CANDIDATES]
-        targets = [(name, self._different[name], self._close) for name in different]
-        targets += [
-            (name, self._names.get(name, name), matched) for matched in (self._close, self._equal) for name in outputs
-        ]
-        for name, counterpart, matched in targets:
+        targets = {name: self._different[name] for name in different}
+        targets |= {name: self._names.get(name, name) for name in outputs}
+        for matched, (name, counterpart) in product((close, self._equal), targets.items()):
             nodes = find_ancestors(self._second, [name], matched)
             inputs = {value: matched.get(value, value) for value in find_boundary(self._second, nodes)}
             first_nodes = find_ancestors(self._first, [counterpart], set(matched.values()))
             yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
 
     def _locate(
-        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None
+        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, close: dict[str, str]
     ) -> Located | None:
-        """Run a part on values of the first model, and return the part if it does not compute the expected value.
+        """Run a part on values of the first model, and return the part if it computes another value than expected.
 
-        Return None if the part computes this value, or if the first model lacks a value that the part needs.
+        If the part computes the expected value, add it to `close` and return None. Also return None if the first model
+        lacks a value that the part needs.
         """
         output, counterpart, nodes, first_nodes, inputs = candidate
         values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
@@ -272,7 +278,10 @@ class Pair:
         else:
             tolerance = tolerance or inner_tolerance_of(expected)
             failure = compare_values(output, actual.get(output), expected, tolerance).failure
-        return None if failure is None else Located(replace(case, failure=failure), {output: expected}, first_case)
+        if failure is None:
+            close[output] = counterpart
+            return None
+        return Located(replace(case, failure=failure, suspects=case.nodes), {output: expected}, first_case)
 
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
         """Search the runs of the bodies of a control flow node in order. Return the first part of a body that differs.
@@ -294,50 +303,32 @@ class Pair:
                     side.try_run(body.graph.whole(), body.inputs)
                     for body, side in zip((first, second), self._sides, strict=True)
                 )
+                if isinstance(actual, Failure) and not case.failure.is_of_run:
+                    break  # in the model, this body runs
                 # Both bodies run on the same values, but a format or an optimizer may have given them other names.
-                names = _match_by_value(first.inputs, second.inputs)
+                names = match_by_value(first.inputs, second.inputs)
                 if isinstance(expected, Failure) or isinstance(actual, Failure):
                     # Without values, outputs are matched by name, or else by position.
                     outputs = zip(second.graph.outputs, first.graph.outputs, strict=False)
                     names |= {name: name if name in first.graph.outputs else other for name, other in outputs}
                 else:
-                    names |= _match_by_value(expected, actual, has_faults=True)
+                    names |= match_by_value(expected, actual, has_faults=True)
                 # `_run_both` reads an input of the second body that `names` lacks under its own name. All other inputs
                 # have their names in the first body, so those of the first body replace namesakes.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(first.graph, second.graph, self._sides, names, [inputs])
-                inner_part = inner.find_next_part("", tolerance)
+                if isinstance(actual, Failure):
+                    inner_part = inner.find_failing_part(actual)
+                else:
+                    inner_part = inner.find_next_part("", tolerance)
                 if inner_part is not None:
                     scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
-                    return inner_part._replace(case=replace(inner_part.case, scope=scope, holder=case.culprit))
+                    note = inner_part.case.note
+                    if case.failure.is_of_run and not isinstance(actual, Failure):
+                        note = "the body runs alone, so that this difference may not be the cause"
+                    inner_case = replace(inner_part.case, scope=scope, holder=case.culprit, note=note)
+                    return inner_part._replace(case=inner_case)
         return located
-
-
-def _match_by_value(
-    first: Mapping[str, Value], second: Mapping[str, Value], *, has_faults: bool = False
-) -> dict[str, str]:
-    """Map names of values in `second` to names of values in `first` that agree, preferably to the same name.
-
-    If `has_faults`, values may be wrong. Then values that agree with none are matched by name, or by type and shape.
-    """
-    expected, actual = (
-        {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
-        for values in (first, second)
-    )
-    tests: list[Callable[[str, str], bool]] = [
-        lambda name, other: name == other and actual[name].agrees(expected[other]),
-        lambda name, other: actual[name].agrees(expected[other]),
-    ]
-    if has_faults:
-        tests += [lambda name, other: name == other, lambda name, other: actual[name].kind == expected[other].kind]
-    names: dict[str, str] = {}
-    for is_match in tests:
-        for name in [name for name in actual if name not in names]:
-            others = (other for other in expected if other not in names.values() and is_match(name, other))
-            match = next(others, None)
-            if match is not None:
-                names[name] = match
-    return names
 
 
 def _list_readers(graph: Graph) -> dict[str, list[str]]:

@@ -68,9 +68,9 @@ class Part:
         inside = f" in {'; '.join(case.scope)}" if case.scope else ""
         lines = [f"first node that {'fails' if case.failure.is_of_run else 'differs'}: {case.place}{inside}"]
         if count > 1:
-            lines.append(
-                f"the {'failure' if case.failure.is_of_run else 'difference'} needs {count} nodes together: {listed}"
-            )
+            failure = "failure" if case.failure.is_of_run else "difference"
+            needs = f"the smallest model with the {failure} has" if case.suspects else f"the {failure} needs"
+            lines.append(f"{needs} {count} nodes{' together' * (not case.suspects)}: {listed}")
         lines.append(f"{case.failure.output or 'the run'}: {case.failure.message}")
         counterpart = f"its counterpart in the first model: {self.counterpart}" if self.counterpart else ""
         explained = f"causes the difference in: {', '.join(self.explained)}" if self.explained else ""
@@ -138,6 +138,11 @@ class DiffReport:
     def part(self) -> Part | None:
         """The first part; None if the search found no part."""
         return next(iter(self.parts), None)
+
+    @property
+    def failed_run(self) -> str:
+        """The sentence about the engine that did not run its model; empty if both engines ran."""
+        return f"{self.failed} does not run the {self.failed_model}: {self.failures[0].message}" if self.failed else ""
 
     @property
     def sentences(self) -> list[str]:

@@ -24,6 +24,7 @@ _MAX_STEPS = 3
 """The largest number of steps back from a node to the nodes that are tried together with it."""
 _MAX_PIECES = 4
 """The largest number of pieces that a case is divided into if rounding decides."""
+RANDOM_NOTE = "it draws random numbers: with the same numbers, no other node is found to differ"
 
 
 class Search:
@@ -69,8 +70,7 @@ class Search:
         try:
             if self._test_named_nodes() or self._find_last_node():
                 self._reduce()
-                # The first step may change the failure, and may leave one node, which `_enter_body` needs.
-                for refine in (self._find_refused_node, self._check_fusion, self._enter_body, self._fix_shapes):
+                for refine in (self._test_alone, self._check_fusion, self._enter_body, self._fix_shapes):
                     assert self.best is not None
                     self.best = refine(self.best)
         except BudgetSpent as spent:
@@ -96,7 +96,7 @@ class Search:
 
     def _test_named_nodes(self) -> bool:
         """Test parts around the nodes that an error message names. Return whether one of them fails like the model."""
-        named = _find_named(self._graph, self._failure) if self._failure.is_of_run else []
+        named = find_named(self._graph, self._failure) if self._failure.is_of_run else []
         return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _find_last_node(self) -> bool:
@@ -196,17 +196,27 @@ class Search:
         outputs = [name for name in best.outputs if name in written]
         return values is not None and self._test(remaining, values, outputs or None)
 
-    def _find_refused_node(self, best: Case) -> Case:
-        """Return a case of the first node that is refused alone, or `best`. The search then looks for its failure."""
-        for i in best.numbers if len(best.numbers) > 1 and best.failure.is_of_run else ():
+    def _test_alone(self, best: Case) -> Case:
+        """Test each node of the best case alone, until one fails. It may fail in another way than the best case.
+
+        If the message of the best case names this node, return the case of the node, and search for its failure from
+        then on. Otherwise return the best case, with the case of the node as `alone`.
+        """
+        if len(best.numbers) == 1 or not best.failure.is_of_run:
+            return best
+        named = find_named(self._graph, best.failure)
+        for i in sorted(best.numbers, key=lambda i: i not in named):  # first those that are named
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
             failure = None if case is None else self._bad.try_run(case.model, case.inputs)
             if case is not None and isinstance(failure, Failure):
                 nodes = ", ".join(map(str, best.nodes))
                 note = f"in the model, it fails together with other nodes ({nodes}: {best.failure.message})"
-                self._failure = failure
-                return replace(case, failure=failure, note=note)
+                alone = replace(case, failure=failure, note=note)
+                if i in named:
+                    self._failure = failure  # the next steps look for this failure
+                    return alone
+                return replace(best, alone=alone, note=f"{case.culprit} also fails alone: {failure.message}")
         return best
 
     def _check_fusion(self, best: Case) -> Case:
@@ -238,7 +248,7 @@ class Search:
                 whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
                 failure = None if whole is None else self._failure_of(whole)
                 if failure is None:
-                    for i in _find_named(body.graph, best.failure) if best.failure.is_of_run else ():
+                    for i in find_named(body.graph, best.failure) if best.failure.is_of_run else ():
                         note = f"the engine names {body.graph.nodes[i]} in it, but runs its body alone on these values"
                         best = replace(best, note=note)
                     continue
@@ -296,7 +306,7 @@ class Search:
         return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
 
 
-def _find_named(graph: Graph, failure: Failure) -> list[int]:
+def find_named(graph: Graph, failure: Failure) -> list[int]:
     """Return the positions of the nodes whose name, or the name of an output, is a word of the failure's message."""
     # One of the two groups of each match is empty. An empty word would match each node without a name.
     words = {word for pair in _WORDS.findall(failure.message) for word in pair if word}
@@ -318,10 +328,29 @@ def search_each(
     """
     right_values, failing_outputs = dict(inputs), [failure.output for failure in failures]
     for i, failure in enumerate(failures, 1):
-        search = Search(graph, bad, good, right_values, failure, tolerance_for(failure.output))
-        case = search.run() if failure.output in failing_outputs else None
+        tolerance, is_failing = tolerance_for(failure.output), failure.output in failing_outputs
+        case = _search(graph, bad, good, right_values, failure, tolerance) if is_failing else None
         yield failure, None if case is None else Located(case)
         if case is not None and i < len(failures):  # see which later outputs are right if this part is right
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]
             failing_outputs = Search(graph, bad, good, right_values, failure).find_failing(outputs, tolerance_for)
+
+
+def _search(
+    graph: Graph, bad: Side, good: Side, values: dict[str, Array], failure: Failure, tolerance: Tolerance | None
+) -> Case | None:
+    """Search for a failure; see `Search`. If a case draws random numbers, search again with the same numbers.
+
+    The engine `good` draws these numbers, which are added to `values`. If no part fails with them, return the case that
+    draws them, with a note.
+    """
+    case = Search(graph, bad, good, values, failure, tolerance).run()
+    if case is None or case.failure.is_of_run or case.scope or case.suspects:
+        return case
+    drawn = {name for node in case.nodes if node.is_random for name in node.writes} - values.keys()
+    numbers = compute(graph, good, values, drawn)
+    if not drawn or numbers is None:
+        return case
+    values |= numbers
+    return _search(graph, bad, good, values, failure, tolerance) or replace(case, note=RANDOM_NOTE)

@@ -23,9 +23,8 @@ def diff_text(report: DiffReport, columns: int | None = None) -> str:
     head = [table(_list_rows(report.outputs), columns)] if report.outputs else []
     different = [output for output in report.outputs if output.status == "different"]
     lines = [f"{output.name}: {output.distribution or output.detail}" for output in different]
-    if report.failed and report.failure is not None:
-        lines.append(f"{report.failed}: {report.failure.message}")
-    return "\n".join([*head, *map(printable, [*lines, *report.sentences]), diff_summary(report)])
+    sentences = [*lines, *filter(None, [report.failed_run]), *report.sentences]
+    return "\n".join([*head, *map(printable, sentences), diff_summary(report)])
 
 
 def diff_summary(report: DiffReport) -> str:
@@ -54,7 +53,6 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     Raises:
         MissingExtra: jinja2 is not installed.
     """
-    failed_run = [f"{report.failed}: {report.failure.message}"] if report.failed and report.failure is not None else []
     parts = []
     for part in report.parts:
         wrong = [output.name for output in part.outputs if output.kind]
@@ -67,6 +65,6 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
         models=models,
         report=report,
         parts=parts,
-        remarks=[*failed_run, *report.notes],
+        remarks=[*filter(None, [report.failed_run]), *report.notes],
         harden_command=harden_command,
     )

@@ -11,6 +11,7 @@ import select
 import signal
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
@@ -43,11 +44,13 @@ class _ThisProcess:
         is_child: Whether this process is a child of the sandbox. Its own children end with it, as one process group.
         is_isolated: Whether the call under way must use a child of its own for code that may crash.
         memory: Bytes that the call under way may allocate beyond what this process had; None for no limit.
+        deadline: The time by `time.monotonic` at which the parent ends the call under way; None for no limit.
     """
 
     is_child: bool = False
     is_isolated: bool = False
     memory: int | None = None
+    deadline: float | None = None
 
 
 this_process = _ThisProcess()
@@ -56,6 +59,11 @@ this_process = _ThisProcess()
 def is_expendable() -> bool:
     """Return whether this process may crash, because `call_twice` would then repeat the call in another child."""
     return this_process.is_child and not this_process.is_isolated
+
+
+def seconds_left() -> float | None:
+    """Return the time until the parent ends the call under way, in seconds; None for no limit."""
+    return None if this_process.deadline is None else max(this_process.deadline - time.monotonic(), 0.0)
 
 
 def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> None:
@@ -101,9 +109,12 @@ def redirect_standard_streams(log: int) -> None:
     os.dup2(log, 2)
 
 
-def _answer(module: str, name: str, args: tuple[Any, ...], memory: int | None, is_isolated: bool) -> bytes:
+def _answer(
+    module: str, name: str, args: tuple[Any, ...], memory: int | None, is_isolated: bool, timeout: float | None
+) -> bytes:
     """Call a function of a module by its qualified name, and return the pickled result or error."""
     this_process.memory, this_process.is_isolated = memory, is_isolated
+    this_process.deadline = None if timeout is None else time.monotonic() + timeout
     try:
         function: Any = importlib.import_module(module)
         for part in name.split("."):

@@ -112,7 +112,7 @@ def call(
     """
     bounds = [bound for bound in (memory, this_process.memory) if bound is not None]
     limit = min(bounds) if bounds else None
-    request = pickle.dumps((function.__module__, function.__qualname__, args, limit, is_isolated))
+    request = pickle.dumps((function.__module__, function.__qualname__, args, limit, is_isolated, timeout))
     is_alone = forks or log is not None
     forks = forks and _can_fork()
     lease = contextlib.closing(ChildProcess(forks=forks, log=log)) if is_alone else _pool.borrow(stop_event)

@@ -52,7 +52,8 @@ def test_death_is_an_error_and_the_next_call_succeeds() -> None:
 
 
 def test_a_call_that_may_take_less_than_the_one_before_is_ended_in_its_own_time() -> None:
-    supervisor.call(time.sleep, 0, timeout=600)
+    assert 0 < supervisor.call(child.seconds_left, timeout=600) <= 600
+    assert supervisor.call(child.seconds_left) is None
     with pytest.raises(ChildTimedOut, match=r"^took longer than 0\.2 s$"):
         supervisor.call(time.sleep, 600, timeout=0.2)
     supervisor.call(time.sleep, 0, timeout=None)

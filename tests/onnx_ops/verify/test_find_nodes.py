@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -12,10 +13,11 @@ from onnx_models import parse
 from sessions import compute
 
 from onnx_ops.model.proto_walk import all_nodes
-from onnx_ops.verify.find_nodes import _ADVICE, find_differences, find_refusals
+from onnx_ops.verify.find_nodes import _ADVICE, _open_sides, find_differences, find_refusals
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from sliceport.diffing.side import Budget, BudgetSpent
 from sliceport.directml.device import CallFailed, Device
+from sliceport.sandbox.child import this_process
 
 
 class Faulty:
@@ -90,7 +92,7 @@ def test_decision_by_rounding_is_found_in_few_runs() -> None:
     ("runs", "text"),
     [
         (5, "one of the 15 nodes from LeakyRelu 'n46' to Tan 'tan' is the first node on the way to output 'y'"),
-        (0, "results differ from onnxruntime-cpu in 'y', 'z', and the time is over; to continue the search, run "),
+        (0, "results differ from onnxruntime-cpu in 'y', 'z', and the time is over; a longer --timeout lets "),
     ],
 )
 def test_ended_search_says_how_far_it_came(runs: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +101,8 @@ def test_ended_search_says_how_far_it_came(runs: int, text: str, monkeypatch: py
             raise BudgetSpent("the time is over")
 
     monkeypatch.setattr(Budget, "remaining", remaining)
+    assert _open_sides(cast("Device", Faulty()))[0].budget.seconds is None  # no --timeout
+    monkeypatch.setattr(this_process, "deadline", time.monotonic() + 600)
     chain = [f"[n{i}] v{i} = LeakyRelu<alpha = 0.{i:03}>(v{i - 1})" for i in range(1, 60)]
     nodes = "  ".join([*chain, "[tan] y = Tan(v59)", "z = Tan(v58)", "[erf] w = Erf(v59)"])
     graph = OnnxGraph(parse(f"(float[4] v0) => (y, z) {{ {nodes} }}"))

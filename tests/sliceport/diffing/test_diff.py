@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,19 @@ import numpy as np
 import onnx
 import pytest
 from onnx_models import parse, save
-from planted_faults import Fault, Faulty, fuse, not_a_number, part_of, refuse, swap
+from planted_faults import (
+    CHAIN,
+    Differ,
+    Fault,
+    both,
+    compare_models,
+    fuse,
+    names,
+    not_a_number,
+    part_of,
+    refuse,
+    swap,
+)
 from platforms import ended_by
 
 from onnx_ops.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
@@ -25,47 +36,10 @@ from ov_ext.engines import CPU_PLUGIN
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
 from sliceport.diffing.difference import EXACT, Tolerance, compare_values, tolerance_of
-from sliceport.diffing.report import DiffReport
 from sliceport.diffing.save import save as write
-from sliceport.engines.registry import engines, model_engines
+from sliceport.engines.registry import engines
 from sliceport.errors import MissingExtra, ModelError, UsageError
 from sliceport.sandbox import supervisor
-
-CHAIN = """(float[3,4] x, float[4] bias) => (y, z) <float[4] w = {1.0, 2.0, 3.0, 4.0}> {
-    [a] a = Mul (x, w)  [b] b = Add (a, bias)  [c] c = Sigmoid (b)  [d] d = Add (c, x)  [e] y = Tanh (d)
-    [f] z = Neg (a)
-}"""
-
-Differ = Callable[..., DiffReport]
-
-
-@pytest.fixture
-def differ(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Differ:
-    """Compare an engine with a fault with onnxruntime's CPU provider, or with an engine of another fault."""
-
-    def run(graph: str | Path, fault: Fault, reference: Fault | None = None, **options: Any) -> DiffReport:
-        known = {**model_engines(), "faulty": Faulty(fault)}
-        if reference is not None:
-            good = Faulty(reference)
-            good.name = options["against"] = "reference"
-            known["reference"] = good
-        monkeypatch.setattr(side, "model_engines", lambda: known)
-        path = save(graph, tmp_path / "model.onnx") if isinstance(graph, str) else graph
-        return diff(path, **{"on": "faulty", **options})
-
-    return run
-
-
-def names(report: DiffReport) -> list[str]:
-    return [node.name for node in part_of(report).case.nodes]
-
-
-def both(first: Fault, second: Fault) -> Fault:
-    def fault(proto: onnx.ModelProto) -> None:
-        first(proto)
-        second(proto)
-
-    return fault
 
 
 def test_equal_engines_have_no_finding(differ: Differ) -> None:
@@ -172,18 +146,6 @@ def test_engine_of_another_format_is_refused_with_those_of_this_one(models: Path
         UsageError, match="cannot run 'onnxruntime-cpu' on models of the format openvino .*; use openvino, openvino-cpu"
     ):
         diff(models / "rule_new_axis.xml", on="onnxruntime-cpu")
-
-
-def test_engine_that_is_not_deterministic_is_no_finding_about_a_node(differ: Differ) -> None:
-    calls = iter(range(1000))
-
-    def fault(proto: onnx.ModelProto) -> None:
-        proto.graph.node[0].op_type = ("Mul", "Add", "Sub")[next(calls) % 3]
-
-    report = differ(CHAIN, fault, seeds=3)
-    assert not report.is_equal
-    assert report.part is None
-    assert "computes different outputs in each run" in report.notes[0]
 
 
 BODIES = """(float[2] x, bool yes) => (y) <int64 three = {3}, bool go = {1}> {
@@ -390,11 +352,6 @@ def test_empty_outputs_are_equal(differ: Differ) -> None:
 
 ROW = np.arange(6, dtype=np.float32).reshape(2, 3)
 TWO = "(float[2,3] x) => (y) { [a] h = Exp (x)  [b] k = Neg (h)  [c] y = Tanh (k) }"
-
-
-def compare_models(first: str, second: str, folder: Path, **options: Any) -> DiffReport:
-    paths = [save(graph, folder / f"{i}.onnx") for i, graph in enumerate((first, second))]
-    return diff(*paths, **options)
 
 
 def test_fault_in_the_first_model_is_searched_in_each_model_alone(differ: Differ, tmp_path: Path) -> None:

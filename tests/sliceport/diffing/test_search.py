@@ -3,9 +3,9 @@ from typing import Any
 
 from sliceport.diffing.difference import Failure
 from sliceport.diffing.graph import GraphNode
-from sliceport.diffing.search import _find_named
+from sliceport.diffing.search import find_named
 
 
 def test_a_message_names_no_node_without_a_name() -> None:
     graph: Any = SimpleNamespace(nodes=[GraphNode("", "Print", ("x",), ()), GraphNode("n", "Relu", ("x",), ("y",))])
-    assert _find_named(graph, Failure("error", "", "node 'n' failed")) == [1]
+    assert find_named(graph, Failure("error", "", "node 'n' failed")) == [1]
