@@ -221,9 +221,9 @@ class _Checker:
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
 
     def _check_divisors(self, defect: Defect, node: NodeView, divisors: Iterable[Axis]) -> _Findings:
-        """Report a node that ends the process because one of the sizes by which onnxruntime divides is or may be 0."""
+        """Report a node for which onnxruntime divides by the sizes of axes, if one of these sizes is or may be 0."""
         sizes = [self._open_sizes.size_of(value, axis) for value, axis in divisors]
-        names = [size for size in sizes if isinstance(size, str) and not self._open_sizes.decides(size, node)]
+        names = [size for size in sizes if isinstance(size, str) and not self._open_sizes.may_decide(size, node)]
         if 0 in sizes:
             yield defect, "defect", "ends the process because a size is 0"
         elif names:

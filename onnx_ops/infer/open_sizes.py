@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
-from onnx_ops.model.nodes import find_computing_node, is_operator, is_standard, read_elements, read_int
+from onnx_ops.model.nodes import constant, find_computing_node, is_operator, is_standard, read_elements, read_int
 from onnx_ops.model.views import GraphView, NodeView, ValueView
 from onnx_ops.model.walk import all_nodes, graphs_in
 
@@ -56,39 +55,24 @@ class OpenSizes:
         axes = range(len(data.shape))[read_int(node, "start", 0) : read_int(node, "end", None)]
         return self.size_of(data, axes[index]) if -len(axes) <= index < len(axes) else None
 
-    def decides(self, name: str, node: NodeView) -> bool:
+    def may_decide(self, name: str, node: NodeView) -> bool:
         """Return whether an open size may decide whether a node in a branch or a loop runs.
 
-        A Scan may be over an axis of this size. The condition of an If, or the count or condition of a Loop, may depend
-        on a tensor with this size, or on values that each iteration of an outer loop computes.
+        The condition of an If, or the count or condition of a Loop, may be computed from it. A Scan may be over an axis
+        of this size.
         """
-        owner = self._owners.get(id(node.graph))
-        while owner is not None:
+        while (owner := self._owners.get(id(node.graph))) is not None:
             inputs = [value for value in owner.inputs if value is not None]
             if is_standard(owner, "Scan"):
-                if any(self.size_of(value, 0) == name for value in inputs):
-                    return True
-            elif self._depend_on(inputs[:2], name):  # the condition of an If; the count and the condition of a Loop
+                decides = any(self.size_of(value, 0) == name for value in inputs)
+            else:
+                decides = not all(id(value) in self._input_ids or constant(value) is not None for value in inputs[:2])
+            if decides:
                 return True
-            owner = self._owners.get(id(owner.graph))
+            node = owner
         return False
 
     @cached_property
     def _owners(self) -> dict[int, NodeView]:
         """The node that contains each graph, by the `id` of the graph."""
         return {id(body): node for node in all_nodes(self._graph) for body in graphs_in(node)}
-
-    def _depend_on(self, values: Sequence[ValueView], name: str) -> bool:
-        """Return whether values are computed from a tensor with an open size, or from an input of an outer body."""
-        pending, seen = list(values), set[int]()
-        while pending:
-            value = pending.pop()
-            if id(value) in seen:
-                continue
-            seen.add(id(value))
-            producer = value.producer()
-            is_in_body = value.is_graph_input() and id(value) not in self._input_ids
-            if is_in_body or any(self.size_of(value, axis) == name for axis in range(len(value.shape or ()))):
-                return True
-            pending += [source for source in (producer.inputs if producer else ()) if source is not None]
-        return False

@@ -10,7 +10,7 @@ from onnx_ops.model.views import NodeView, Sizes, ValueView
 
 Axis = tuple[ValueView, int]
 _MAX_BLOCK_BITS = 32
-"""The largest elements, in bits, of tensors of which onnxruntime moves several axes together as a block."""
+"""The largest size of elements, in bits, for which onnxruntime moves several axes together."""
 
 
 def has_batch_fusion(perm: Sequence[int]) -> bool:
@@ -46,7 +46,7 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
 
     Args:
         value: An operand of the MatMul. The perm is empty if no Transpose computes it.
-        graph: The graph of the MatMul, outside of which onnxruntime fuses nothing. None does not limit the search.
+        graph: The graph of the MatMul. onnxruntime fuses nothing outside of it. None does not limit the search.
 
     Raises:
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.
@@ -76,16 +76,9 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
 
 
 def _find_scaled(node: NodeView) -> ValueView | None:
-    """Return the operand that a Mul or Div scales by a constant factor; None if there is no factor."""
-    first, second = node.inputs
-    if _is_factor(second):
-        return first
-    return second if node.op_type == "Mul" and _is_factor(first) else None
-
-
-def _is_factor(value: ValueView | None) -> bool:
-    tensor = None if value is None else constant(value)
-    return tensor is not None and tensor.size == 1
+    """Return the operand that a Mul or Div scales by a constant of one element; None if there is no such constant."""
+    data = [value for value in node.inputs if value is not None and ((c := constant(value)) is None or c.size != 1)]
+    return data[0] if len(data) == 1 and (node.op_type == "Mul" or data[0] is node.inputs[0]) else None
 
 
 def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
