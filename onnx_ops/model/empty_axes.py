@@ -13,16 +13,10 @@ _MAX_BLOCK_BITS = 32
 """The largest size of elements, in bits, for which onnxruntime moves several axes together."""
 
 
-def has_batch_fusion(perm: Sequence[int]) -> bool:
-    """Return whether onnxruntime fuses a Transpose with a MatMul as a transposition of the batch axes.
-
-    The Transpose moves the first axis behind all batch axes. The process ends if the first axis is empty.
-    """
-    return len(perm) > 2 and list(perm[:-2]) == list(range(1, len(perm) - 1))
-
-
 def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
-    """Yield the first axis of each tensor whose Transpose onnxruntime fuses with this MatMul as in `has_batch_fusion`.
+    """Yield the axes by whose sizes onnxruntime divides when it fuses Transposes with a MatMul.
+
+    They are the first axes of data whose Transpose moves the first axis behind all batch axes.
 
     Raises:
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.
@@ -34,7 +28,8 @@ def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
         # MatMul below opset 9 is not fused, and the CPU provider has no kernel for the fused node of other types.
         if opset >= 9 and value.dtype is not None and value.dtype.name in ("FLOAT", "DOUBLE"):
             perm, data = merge_transposes(value, matmul.graph)
-            if has_batch_fusion(perm) and ranks == {len(perm)}:
+            rank = len(perm)
+            if rank > 2 and ranks == {rank} and list(perm[:-2]) == list(range(1, rank - 1)):
                 yield data, 0
 
 
@@ -54,8 +49,10 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
     perm: Sequence[int] = ()
     data, has_cast = value, False
     while (node := value.producer()) is not None and graph in (None, node.graph):
-        source = _find_scaled(node) if is_operator(node, "Mul", "Div") else node.inputs[0]
-        if source is None or not is_operator(node, "Transpose", "Identity", "Dropout", "Cast", "Mul", "Div"):
+        if not is_operator(node, "Transpose", "Identity", "Dropout", "Cast", "Mul", "Div"):
+            break
+        source = _find_scaled(node) if node.op_type in ("Mul", "Div") else node.inputs[0]
+        if source is None:  # no operand is a factor
             break
         # A node whose output is also an output of the graph is neither removed nor moved. But onnxruntime merges such a
         # Transpose into a later one, and such a factor into the MatMul.

@@ -87,6 +87,7 @@ MATMULS = {
 }
 """Inputs, outputs, and the remaining graph in which onnxruntime fuses a Transpose with a MatMul."""
 SAFE_MATMULS = {
+    "Constant": (XW, Y, "{ t = Constant<value = float[1,7,2] {1,1,1,1,1,1,1,1,1,1,1,1,1,1}>()  y = MatMul(w, t) }"),
     "other type": (XW.replace("float", "int32"), Y.replace("float", "int32"), f"{{ {T}  y = MatMul(t, w) }}"),
     "other rank": ("float[n,3,4] x, float[4,7] w", Y, f"{{ {T}  y = MatMul(t, w) }}"),
     "other perm": ("float[n,3,4] x, float[4,3,7] w", Y, "{ t = Transpose<perm = [2,0,1]>(x)  y = MatMul(t, w) }"),
