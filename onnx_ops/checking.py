@@ -5,12 +5,13 @@ A fragile node is right only for some sizes of an open axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.infer.facts import NO_FACTS
 from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.infer.open_sizes import OpenSizes
 from onnx_ops.infer.resolve import bind_shapes, has_open_inputs
 from onnx_ops.lowering import open_view
 from onnx_ops.model.cached_read import caching_reads
@@ -28,7 +29,7 @@ from onnx_ops.model.conditions import (
     slice_defects,
     split_defects,
 )
-from onnx_ops.model.matmul_fusion import find_transposed_data
+from onnx_ops.model.empty_axes import Axis, find_einsum_divisors, find_matmul_divisors
 from onnx_ops.model.nodes import (
     MAX_AXES,
     NUM_OUTPUTS_OPSET,
@@ -36,7 +37,6 @@ from onnx_ops.model.nodes import (
     SLICING,
     SPLIT_INPUT_OPSET,
     constant,
-    find_computing_node,
     is_operator,
     is_slicing,
     is_standard,
@@ -116,11 +116,7 @@ class _Checker:
         self._view = view
         self._contradicted = contradicted
         self._opset = view.opset_imports.get("", 1)
-        # Before IR version 4, constants are also graph inputs.
-        self._inputs = [value for value in view.graph.inputs if value.const_value is None]
-        self._input_ids = set(map(id, self._inputs))
-        input_dims = [dim for value in self._inputs for dim in value.shape or ()]
-        self._input_symbols = {dim.value for dim in input_dims if not isinstance(dim, int) and dim.value}
+        self._open_sizes = OpenSizes(view.graph)
         nodes = scoped_nodes(view.graph)
         self._nodes = [(scope, node) for scope, node in nodes if node.op_type in _CHECKED_OPERATORS]
         # The ids of Splits with left-out outputs, collected before inference, which names these in onnx-ir models.
@@ -189,16 +185,15 @@ class _Checker:
                 yield from self._check_reshape(data, target)
         elif node.op_type == "MatMul":
             yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
-            if not scope:  # in a branch, it may not run where the size is 0
-                sizes = [self._size_of(data, 0) for data in find_transposed_data(node, self._opset)]
-                for name in dict.fromkeys(size for size in sizes if isinstance(size, str)):
-                    yield onnxruntime_defects.TRANSPOSED_EMPTY_AXIS, "fragile", f"ends the process where {name} is 0"
+            divisors = find_matmul_divisors(node, self._opset)
+            yield from self._check_divisors(onnxruntime_defects.TRANSPOSED_EMPTY_AXIS, node, divisors)
         elif node.op_type == "ConstantOfShape":
             elements = read_elements(inputs[0], MAX_AXES)
             elements = self._find_constant_elements(inputs[0]) if elements is None else elements
             yield from _add_reports(constant_of_shape_defects(elements))
         elif node.op_type == "Einsum":
             yield from _add_reports(einsum_defects(node))
+            yield from self._check_divisors(onnxruntime_defects.EINSUM_OF_EMPTY, node, find_einsum_divisors(node))
         elif node.op_type == "ConvTranspose":
             yield from _add_reports(conv_transpose_defects(node, self._opset))
 
@@ -213,8 +208,8 @@ class _Checker:
         may_hold_several = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in values)
         if data.shape is None or -1 not in target or may_hold_several:
             return
-        sizes = [size if isinstance(size, int) else self._trace_size(size) for size in target]
-        dims = [self._size_of(data, axis) for axis in range(len(data.shape))]
+        sizes = [size if isinstance(size, int) else self._open_sizes.trace(size) for size in target]
+        dims = [self._open_sizes.size_of(data, axis) for axis in range(len(data.shape))]
         # The open sizes of the data that are also sizes of the output: the shape has a 0 or the same open size at their
         # index.
         open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
@@ -225,27 +220,14 @@ class _Checker:
             names = " or ".join(dict.fromkeys(open_sizes))
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
 
-    def _size_of(self, value: ValueView, axis: int) -> int | str | None:
-        """Return the size of an axis, or its name if the model's inputs leave it open. Otherwise return None."""
-        dims = list(value.shape or ())
-        dim = dims[axis] if -len(dims) <= axis < len(dims) else None
-        return dim if isinstance(dim, int) else self._name_open_axis(value, axis) or None
-
-    def _trace_size(self, value: ValueView) -> int | str | None:
-        """Return the size that a value of one element holds, or its name if the model's inputs leave the size open.
-
-        Return None unless the value comes from a Shape, or from a Gather of one element of a Shape.
-        """
-        node, index = find_computing_node(value), 0
-        if is_operator(node, "Gather") and node.inputs[0] is not None and node.inputs[1] is not None:
-            indices = read_elements(node.inputs[1], 1)
-            if indices is None or not indices.size:
-                return None
-            node, index = find_computing_node(node.inputs[0]), int(indices.flat[0])
-        if not is_operator(node, "Shape") or (data := node.inputs[0]) is None or data.shape is None:
-            return None
-        axes = range(len(data.shape))[read_int(node, "start", 0) : read_int(node, "end", None)]
-        return self._size_of(data, axes[index]) if -len(axes) <= index < len(axes) else None
+    def _check_divisors(self, defect: Defect, node: NodeView, divisors: Iterable[Axis]) -> _Findings:
+        """Report a node for which onnxruntime divides by the sizes of axes, if one of these sizes is or may be 0."""
+        sizes = [self._open_sizes.size_of(value, axis) for value, axis in divisors]
+        names = [size for size in sizes if isinstance(size, str) and not self._open_sizes.may_decide(size, node)]
+        if 0 in sizes:
+            yield defect, "defect", "ends the process because a size is 0"
+        elif names:
+            yield defect, "fragile", f"ends the process where {' or '.join(dict.fromkeys(names))} is 0"
 
     def _find_constant_elements(self, value: ValueView) -> Array | None:
         return self._facts.get(value, NO_FACTS).data
@@ -292,7 +274,7 @@ class _Checker:
             yield EMPTY_LISTS, "defect", ""
         yield from _add_reports(self._find_slice_reports(spec, bounds, sizes))
         for axis, (start, _, step) in bounds.items():
-            name = self._name_open_axis(data, axis)
+            name = self._open_sizes.name(data, axis)
             # A start of -1 is on every axis that is not empty. A start of INT32_MIN or less is a defect at every size.
             if name and step < 0 and _INT32_MIN < start < -1:
                 detail = f"start {start} and step {step} differ between engines where {name} is less than {-start}"
@@ -338,7 +320,7 @@ class _Checker:
         name = ""  # stays empty if the axis is not known, so that `read_int` raises DynamicSlice
         try:
             axis = read_int(node, "axis", 0)
-            name = self._name_open_axis(data, axis)
+            name = self._open_sizes.name(data, axis)
             part_sizes = split_spec_with_open_sizes(node, self._opset, sizes).sizes
         except InvalidSlice:
             return
@@ -354,16 +336,6 @@ class _Checker:
             yield validity.FIXED_AXIS, "fragile", f"split={list(part_sizes)} fixes {name} to {sum(part_sizes)}"
         if "num_outputs" in node.attributes and len(set(part_sizes)) > 1:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
-
-    def _name_open_axis(self, value: ValueView, axis: int) -> str:
-        """Return a name for an axis whose size the model's inputs leave open. Return an empty string otherwise."""
-        dims = list(value.shape or ())
-        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # 0: an axis out of range has no name
-        if isinstance(dim, int):
-            return ""
-        if dim.value in self._input_symbols:
-            return repr(dim.value)
-        return f"axis {axis} of {value.name!r}" if id(value) in self._input_ids and not dim.value else ""
 
 
 def _data_of(node: NodeView) -> ValueView:

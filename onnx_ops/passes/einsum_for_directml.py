@@ -9,7 +9,8 @@ from math import prod
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import MAX_MATMUL_AXES, einsum_defects, einsum_terms
-from onnx_ops.model.matmul_fusion import has_batch_fusion
+from onnx_ops.model.empty_axes import merge_transposes
+from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_reshape, build_with_axes
 from onnx_ops.passes.edits import detach_inputs
@@ -125,16 +126,20 @@ def _arrange(
 ) -> ir.Value:
     """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output.
 
-    If the Transpose is last, onnxruntime's CPU provider may fuse it with the MatMul. The fused node ends the process if
-    the first axis of `value` is empty. A Concat with one operand between the two nodes prevents the fusion.
+    onnxruntime's CPU provider moves Transposes, also those of the model and those before a ReduceSum, to the MatMul. If
+    it fuses them and one of the last two axes is empty, the process ends. A Concat with one operand prevents this.
     """
     transposed = _transpose(nodes, value, labels, "".join(groups))
     arranged = _reshape(nodes, transposed, groups, groups, sizes, opset)
-    is_transposed_last = arranged is transposed is not value
-    if is_transposed_last and not sizes[labels[0]] and has_batch_fusion(nodes[-1].attributes["perm"].as_ints()):
-        nodes.append(ir.node("Concat", [arranged], {"axis": 0}))
-        return nodes[-1].outputs[0]
-    return arranged
+    producer, source = arranged.producer(), arranged
+    if producer is not None and is_standard(producer, "ReduceSum") and producer.inputs[0] is not None:
+        source = producer.inputs[0]
+    perm, _ = merge_transposes(source)
+    # If there is a Transpose, no Reshape follows it, and so each group is one label.
+    if not perm or len(groups) < 3 or all(sizes[label] for label in groups[-2:]):
+        return arranged
+    nodes.append(ir.node("Concat", [arranged], {"axis": 0}))
+    return nodes[-1].outputs[0]
 
 
 def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
-from forked import run
+from fatal_sizes import find_fatal_sizes
 from onnx_models import parse
 from sessions import compute
 
@@ -158,22 +157,29 @@ def test_rewritten_einsum_runs_for_every_open_size(equation: str) -> None:
             np.testing.assert_array_equal(after, np.einsum(equation, *data.values()))
 
 
-AT_SIZE_0 = """
-import json, sys, numpy, onnxruntime
-session = onnxruntime.InferenceSession(sys.argv[1])
-print(session.run(None, {name: numpy.ones(s, numpy.float32) for name, s in json.loads(sys.argv[2]).items()})[0].shape)
-"""
-
-
-@pytest.mark.parametrize("equation", ["abgj,bg->ab", "abcg,bcgde->abcde"])
-def test_rewritten_einsum_runs_optimized_at_size_0(equation: str, tmp_path: Path) -> None:
-    """onnxruntime would fuse the Transpose of the first tensor with the MatMul, and end the process."""
-    harden_for_directml(model := einsum(equation, "a"))
-    ir.save(model, tmp_path / "m.onnx")
-    terms = equation.replace("->", ",").split(",")
-    first, second, output = (tuple(SIZES[c] * (c != "a") for c in term) for term in terms)
-    done = run(["-c", AT_SIZE_0, str(tmp_path / "m.onnx"), json.dumps({"x0": first, "x1": second})])
-    assert (done.returncode, done.stdout.strip()) == (0, str(output))
+@pytest.mark.parametrize(
+    ("equation", "opening", "perms"),
+    [
+        ("abgj,bg->ab", "a", [[0, 1, 2, 3], [0, 1]]),
+        ("abcg,bcgde->abcde", "a", [[0, 1, 2, 3], [0, 1, 2, 3, 4]]),
+        ("acg,ageh->ace", "aceg", [[1, 0, 2], [1, 2, 0, 3]]),
+        ("acgj,gea->eac", "aceg", [[1, 2, 0, 3], [1, 0, 2]]),
+    ],
+    ids=["left", "right", "after a Transpose", "after a Transpose and a sum"],
+)
+def test_rewritten_einsum_runs_optimized_at_size_0(
+    equation: str, opening: str, perms: list[list[int]], tmp_path: Path
+) -> None:
+    """onnxruntime would fuse the Transpose of a tensor, merged with one of the model, with the MatMul."""
+    nodes, inputs = "", []
+    for i, (term, perm) in enumerate(zip(equation.partition("->")[0].split(","), perms, strict=True)):
+        labels = [term[perm.index(axis)] for axis in range(len(term))]
+        inputs.append(f"float[{', '.join(c if c in opening else str(SIZES[c]) for c in labels)}] z{i}")
+        nodes += f"x{i} = Transpose<perm = {perm}>(z{i})  "
+    graph = f'({", ".join(inputs)}) => (float y) {{ {nodes}y = Einsum<equation = "{equation}">(x0, x1) }}'
+    (change,) = harden_for_directml(model := from_proto(parse(graph, 18))).changes
+    assert change.replacement == "MatMul"
+    assert not find_fatal_sizes(ir.serde.serialize_model(model), tmp_path)
 
 
 @pytest.mark.parametrize(
