@@ -116,18 +116,19 @@ class _Checker:
         self._view = view
         self._contradicted = contradicted
         self._opset = view.opset_imports.get("", 1)
-        # Before IR version 4, constants are also graph inputs.
+        # An initializer may also be a graph input: a constant before IR version 4, and a default from then on.
         self._inputs = [value for value in view.graph.inputs if value.const_value is None]
         self._input_ids = set(map(id, self._inputs))
         input_dims = [dim for value in self._inputs for dim in value.shape or ()]
         self._input_symbols = {dim.value for dim in input_dims if not isinstance(dim, int) and dim.value}
         nodes = scoped_nodes(view.graph)
         self._nodes = [(scope, node) for scope, node in nodes if node.op_type in _CHECKED_OPERATORS]
-        # The ids of Splits with left-out outputs, collected before inference, which names these in onnx-ir models.
+        # Inference gives names to left-out outputs in onnx-ir models. So the Splits that have any are listed before it.
         splits = [node for _, node in self._nodes if node.op_type == "Split"]
         self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
         # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
+        # Without nodes, inference still checks the shapes from the user, and finds what `_find_fixed_size` reports.
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
 
@@ -185,11 +186,11 @@ class _Checker:
             data, shape = inputs
             target = reshape_entries(shape, self._find_constant_elements)
             yield from _add_reports(reshape_defects(node, target))
-            if not scope and not read_int(node, "allowzero", 0):  # in a branch, it may not run where the size is 0
+            if not scope and not read_int(node, "allowzero", 0):  # a branch can be skipped if the size is 0
                 yield from self._check_reshape(data, target)
         elif node.op_type == "MatMul":
             yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
-            if not scope:  # in a branch, it may not run where the size is 0
+            if not scope:  # a branch can be skipped if the size is 0
                 sizes = [self._size_of(data, 0) for data in find_transposed_data(node, self._opset)]
                 for name in dict.fromkeys(size for size in sizes if isinstance(size, str)):
                     yield onnxruntime_defects.TRANSPOSED_EMPTY_AXIS, "fragile", f"ends the process where {name} is 0"
@@ -215,8 +216,7 @@ class _Checker:
             return
         sizes = [size if isinstance(size, int) else self._trace_size(size) for size in target]
         dims = [self._size_of(data, axis) for axis in range(len(data.shape))]
-        # The open sizes of the data that are also sizes of the output: the shape has a 0 or the same open size at their
-        # index.
+        # The open sizes that the output keeps: the target has a 0 or the same open size at the index of their axis.
         open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
         # Beyond the rank of the data, a size that is 0 has no axis to copy.
         open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]
@@ -335,7 +335,7 @@ class _Checker:
             yield REPORTED["split of opset 18"], "defect", ""
         if not all(output.is_graph_output() or output.uses() for output in node.outputs):
             yield REPORTED["part that is not read"], "defect", ""
-        name = ""  # stays empty if the axis is not known, so that `read_int` raises DynamicSlice
+        name = ""  # stays empty if `read_int` raises DynamicSlice, because the axis is not known
         try:
             axis = read_int(node, "axis", 0)
             name = self._name_open_axis(data, axis)
