@@ -145,7 +145,8 @@ class OpenVINO:
         are those of `ov_ext.verify.verify_hardening`.
 
         Raises:
-            UsageError: `verify` names another target, or the output cannot be written or would replace a data file.
+            UsageError: `verify` names another target, `model` is of another type, or the output cannot be written or
+                would replace a data file. Or see `backend`.
             ModelError: The model cannot be read.
             NotVerified: The verification came to no result.
             MissingExtra: openvino is not installed.
