@@ -47,7 +47,9 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
     try:
         return core.read_model(os.path.abspath(name))
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        raise _make_read_error(error, f"model '{name}'") from None
+        if "bad_alloc" in str(error):
+            raise MemoryError from None
+        raise ModelError(f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
 @with_openvino_lock
@@ -66,14 +68,9 @@ def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.M
         with chdir(data_folder) if data_folder else nullcontext():  # OpenVINO reads external data of bytes from there.
             return core.read_model(data, weights) if weights else core.read_model(data)
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        raise _make_read_error(error, "the model") from None
-
-
-def _make_read_error(error: Exception, subject: str) -> MemoryError | ModelError:
-    """Return the MemoryError or ModelError for an error with which OpenVINO fails to read `subject`."""
-    if "bad_alloc" in str(error):
-        return MemoryError()
-    return ModelError(f"{subject} cannot be read by OpenVINO: {last_sentence(error)}")
+        if "bad_alloc" in str(error):
+            raise MemoryError from None
+        raise ModelError(f"the model cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
 def _new_core() -> ov.Core:

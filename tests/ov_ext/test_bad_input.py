@@ -95,8 +95,7 @@ def with_masks(old: str, new: str) -> Any:
 
 
 def test_lack_of_memory_is_no_error_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    lack = Mock(side_effect=MemoryError("std::bad_alloc"))  # as pybind11 translates the error of C++
-    monkeypatch.setattr(ov.Core, "read_model", lack)
+    monkeypatch.setattr(ov.Core, "read_model", Mock(side_effect=MemoryError("std::bad_alloc")))  # as pybind11 does
     with pytest.raises(MemoryError):
         read_model_bytes(b"<net/>", b"")
 
