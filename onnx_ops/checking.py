@@ -317,7 +317,7 @@ class _Checker:
                 step > 0 and start > end and (start < 0) == (end < 0)  # both are counted from the same side
                 for start, end, step in bounds.values()
             ),
-            "axes out of order": axes != list(range(axes[0], axes[0] + len(axes)) if axes else []),
+            "axes out of order": axes != [axes[0] + i for i in range(len(axes))],  # or with gaps
         }
         return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
 
