@@ -119,11 +119,12 @@ class _Checker:
         self._open_sizes = OpenSizes(view.graph)
         nodes = scoped_nodes(view.graph)
         self._nodes = [(scope, node) for scope, node in nodes if node.op_type in _CHECKED_OPERATORS]
-        # The ids of Splits with left-out outputs, collected before inference, which names these in onnx-ir models.
+        # Inference gives names to left-out outputs in onnx-ir models. So the Splits that have any are listed before it.
         splits = [node for _, node in self._nodes if node.op_type == "Split"]
         self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
         # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
+        # Without nodes, inference still checks the shapes from the user, and finds what `_find_fixed_size` reports.
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
 
@@ -181,7 +182,7 @@ class _Checker:
             data, shape = inputs
             target = reshape_entries(shape, self._find_constant_elements)
             yield from _add_reports(reshape_defects(node, target))
-            if not scope and not read_int(node, "allowzero", 0):  # in a branch, it may not run where the size is 0
+            if not scope and not read_int(node, "allowzero", 0):  # a branch can be skipped if the size is 0
                 yield from self._check_reshape(data, target)
         elif node.op_type == "MatMul":
             yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
@@ -210,8 +211,7 @@ class _Checker:
             return
         sizes = [size if isinstance(size, int) else self._open_sizes.trace(size) for size in target]
         dims = [self._open_sizes.size_of(data, axis) for axis in range(len(data.shape))]
-        # The open sizes of the data that are also sizes of the output: the shape has a 0 or the same open size at their
-        # index.
+        # The open sizes that the output keeps: the target has a 0 or the same open size at the index of their axis.
         open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
         # Beyond the rank of the data, a size that is 0 has no axis to copy.
         open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]
@@ -299,7 +299,7 @@ class _Checker:
                 step > 0 and start > end and (start < 0) == (end < 0)  # both are counted from the same side
                 for start, end, step in bounds.values()
             ),
-            "axes out of order": axes != list(range(axes[0], axes[0] + len(axes)) if axes else []),
+            "axes out of order": axes != [axes[0] + i for i in range(len(axes))],  # or with gaps
         }
         return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
 
@@ -317,7 +317,7 @@ class _Checker:
             yield REPORTED["split of opset 18"], "defect", ""
         if not all(output.is_graph_output() or output.uses() for output in node.outputs):
             yield REPORTED["part that is not read"], "defect", ""
-        name = ""  # stays empty if the axis is not known, so that `read_int` raises DynamicSlice
+        name = ""  # stays empty if `read_int` raises DynamicSlice, because the axis is not known
         try:
             axis = read_int(node, "axis", 0)
             name = self._open_sizes.name(data, axis)

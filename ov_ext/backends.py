@@ -66,7 +66,7 @@ def diagnose_native() -> Diagnosis:
         return Diagnosis(name, "ok", f"used, because {chosen.reason}")
     if os.environ.get(VARIABLE):  # The user has chosen the operators in Python.
         return Diagnosis(name, "ok", f"those in Python are used, because {chosen.reason}")
-    reason, _, advice = chosen.reason.rpartition("; ")
+    reason, _, advice = chosen.reason.rpartition("; ")  # `_find_native` writes the advice at the end of the reason
     detail = f"those in Python are used, because {reason}"
     missing_tool = missing_tools()
     advice = advice if missing_tool is None else f"{missing_tool}, then {advice}"

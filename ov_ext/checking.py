@@ -38,7 +38,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
         input_shapes: Sizes for inputs by name, to which the model is reshaped.
 
     Raises:
-        ModelError: The model cannot be read.
+        ModelError, MemoryError: See `read_model`.
         UsageError: `model` is of another type, `input_shapes` do not fit it, or see `backend`.
     """
     opened = read_with_shapes(model, input_shapes)
@@ -92,7 +92,7 @@ def _find_wide_parameter(source: ov.Output) -> str:
 def _check_sliced_inputs(node: ov.Node) -> _Findings:
     """Yield a finding for each sliced input of a Loop or TensorIterator whose `start` the CPU plugin ignores.
 
-    The plugin begins at index 0 or, with a negative stride, at the last whole part. The size of an axis may be open.
+    The plugin begins at index 0 or, with a negative stride, at the end of the last whole part: -1 if the size is open.
     """
     for port in node.get_input_descriptions():
         if isinstance(port, SliceInputDescription):

@@ -50,8 +50,8 @@ def compare(
     the format and the validators that are installed take part.
 
     Raises:
-        UsageError: `model` is not a model, an executor is unknown, or another option is not valid or does not fit.
-        ModelError: The model cannot be read.
+        UsageError: `model` is not a model, an executor is unknown, another option does not fit, or see `backend`.
+        ModelError, MemoryError: See `read_model`.
     """
     engines = choose_engines(executors, formats()["openvino"])
     prepared = read_with_shapes(model, input_shapes)

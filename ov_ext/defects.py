@@ -111,7 +111,7 @@ def find_defects(view: BuiltInNode) -> list[Defect]:
     """Return the defects of OpenVINO that a node triggers.
 
     Raises:
-        InvalidSlice: The node breaks the rules of its operator.
+        InvalidSlice, UsageError: See `build_custom`.
     """
     return [*_find_mask_defects(view), *_find_index_defects(view), *_find_data_defects(view)]
 

@@ -30,7 +30,7 @@ class OpenVINOEngine:
 
         Raises:
             ModelError: OpenVINO fails, or a known defect would end the process.
-            InvalidSlice: An operator of ov_ext refuses the node.
+            InvalidSlice, UsageError: See `OneNode.run`.
         """
         outputs: list[npt.NDArray[np.uint8]] = node.model.run(self.name, data)
         return outputs
@@ -56,7 +56,7 @@ class WholeModels(OpenVINOEngine):
         """Run a model in this process; see `ModelEngine`.
 
         Raises:
-            ModelError: OpenVINO does not read or run the model.
+            ModelError, UsageError, MemoryError: See `ov_ext.run_model.run_model`.
         """
         from ov_ext.run_model import run_model
 

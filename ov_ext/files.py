@@ -61,12 +61,15 @@ def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.M
     Raises:
         UsageError: See `backend`.
         ModelError: OpenVINO does not read the model.
+        MemoryError: OpenVINO ran out of memory.
     """
     core = _new_core()
     try:
         with chdir(data_folder) if data_folder else nullcontext():  # OpenVINO reads external data of bytes from there.
             return core.read_model(data, weights) if weights else core.read_model(data)
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
+        if "bad_alloc" in str(error):
+            raise MemoryError from None
         raise ModelError(f"the model cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 

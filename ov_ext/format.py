@@ -145,7 +145,7 @@ class OpenVINO:
         are those of `ov_ext.verify.verify_hardening`.
 
         Raises:
-            UsageError: `verify` names another target, or the output cannot be written or would replace a data file.
+            UsageError: `verify` or `model` is not valid, or the output cannot be written or would replace a data file.
             ModelError: The model cannot be read.
             NotVerified: The verification came to no result.
             MissingExtra: openvino is not installed.

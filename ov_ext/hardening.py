@@ -38,7 +38,7 @@ def harden(model: ov.Model) -> Hardening:
         model: The model, which is changed in place, as are bodies of If, Loop and TensorIterator.
 
     Returns:
-        The changes with their reasons, and the invalid nodes, which stay unchanged.
+        The changes with their reasons, some without a replacement (see `Change`), and the invalid nodes, which stay.
 
     Raises:
         UsageError: See `backend`.
@@ -202,7 +202,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
 
 
 def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
-    """Build an Unsqueeze for data of open rank, or return None if the node does more than add axes."""
+    """Build an Unsqueeze for data of open rank. Return None if the node does more than add axes, or adds none."""
     bits = list(zip(view.aligned_masks.ellipsis, view.aligned_masks.new_axis, strict=True))
     kinds = ["ellipsis" if ellipsis else "new" if new else "other" for ellipsis, new in bits]
     if "other" in kinds or "new" not in kinds:
@@ -258,7 +258,7 @@ def _build_strided_slice(
         return tuple(bits[entry.position] if entry in sliced else int(entry in whole) for entry in entries)
 
     begin_mask, end_mask = build_mask(view.aligned_masks.begin), build_mask(view.aligned_masks.end)
-    # The entries whose elements the new node reads. Of an entry that shrinks an axis, these are only those of begin.
+    # The entries whose begin or end the new node reads. If an entry shrinks an axis, only its begin is read.
     begin_entries = {entry for entry in sliced if not view.aligned_masks.begin[entry.position]}
     begin_entries |= {entry for entry in entries if entry.kind == "shrink"}
     end_entries = {entry for entry in sliced if not view.aligned_masks.end[entry.position]}

@@ -28,7 +28,7 @@ class Bounds(NamedTuple):
 ANY_INDEX = Bounds(INT64_MIN, INT64_MAX)
 """The bounds of an unknown index."""
 _MIN_UNBOUNDED = 2**31
-"""A computed size below this one is always a bound. The limit that follows from a step above 2^31 would be lower."""
+"""A computed size below this one never counts as unbounded. A step above 2^31 would lead to a lower limit."""
 
 
 def bounds_at(index: Sequence[Bounds] | None, entry: int) -> Bounds:

@@ -66,7 +66,7 @@ class OneNode:
         Raises:
             ModelError: The engine fails, or a known defect would end the process.
             InvalidSlice: `ov_ext` refuses the node.
-            UsageError: See `backend`; only for `ov_ext`.
+            UsageError: See `backend`.
         """
         unsafe = [defect for defect in self.defects_on(engine) if defect.is_unsafe_on(engine)]
         if unsafe:

@@ -28,7 +28,7 @@ def run_model(
 
     Raises:
         ModelError: OpenVINO does not read or run the model.
-        UsageError: See `backend`.
+        UsageError, MemoryError: See `read_model_bytes`.
     """
     model = read_model_bytes(whole.data, whole.weights, whole.data_folder)
     try:

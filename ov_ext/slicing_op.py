@@ -87,7 +87,7 @@ class SlicingOp(ov.Op):
     def __init__(self) -> None:
         super().__init__(self)  # ov.Op requires the Python object also as an argument.
         # OpenVINO clones the operator for each inference of a dynamic model and never frees an operator in Python. So
-        # clones share one cache, and any further attribute would leak memory.
+        # clones share one cache. An object that each clone has for itself would leak memory.
         self._cache = _Cache()
 
     def get_type_info(self) -> ov.DiscreteTypeInfo:
@@ -293,8 +293,8 @@ class SlicingOp(ov.Op):
         if output_sizes is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return
-        # An int is an input axis with the same dimension; see `_join_dimensions`. It is cached by number, because equal
-        # shapes may have different symbols.
+        # An int is an input axis with the same dimension; see `_join_dimensions`. The cache has the axis and not its
+        # dimension, because equal shapes may have different symbols.
         dims_or_axes = [dimension(bounds) if axis is None else axis for bounds, axis in output_sizes]
         self.set_output_type(0, element, _join_dimensions(shape, dims_or_axes))
         # Elements of a list may have bounds, too, which must be set each time. So the shape of a list is not cached.

@@ -14,7 +14,7 @@ class OpenSizes:
 
     def __init__(self, graph: GraphView) -> None:
         self._graph = graph
-        # Before IR version 4, constants are also graph inputs.
+        # An initializer may also be a graph input: a constant before IR version 4, and a default from then on.
         inputs = [value for value in graph.inputs if value.const_value is None]
         self._input_ids = set(map(id, inputs))
         dims = [dim for value in inputs for dim in value.shape or ()]

@@ -120,9 +120,9 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     """
     high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1  # the greatest integer of the type
     low = -high - 1 if dtype.is_signed() else 0
-    wide = default.astype(object)  # Python integers, because NumPy refuses to add -1 to an unsigned array
+    # A list of Python integers: NumPy refuses to add -1 to unsigned integers, and a scalar would become an int64.
+    wide = default.reshape(-1).astype(object)
     shifted = [np.where(wide == end, wide - step, wide + step) for step, end in ((1, high), (-1, low))]
-    # The types of less than a byte are cast from integers of NumPy's own.
-    arrays = [array.astype(np.int64 if dtype.is_signed() else np.uint64).astype(default.dtype) for array in shifted]
+    arrays = [array.astype(default.dtype).reshape(default.shape) for array in shifted]
     backwards = default.reshape(-1)[::-1].reshape(default.shape)
     return arrays if np.array_equal(backwards, default) else [*arrays, backwards]

@@ -41,7 +41,7 @@ class OnnxruntimeDML:
 
     def version(self) -> str:
         """Return the version of onnxruntime to which the provider belongs. See `open_provider` for the errors."""
-        return str((self._device or _shared_device()).facts()["onnxruntime"])
+        return str((self._device or _shared_device(None)).facts()["onnxruntime"])
 
     def run_node(self, node: SingleNode, data: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
         """Run a node alone, as an ONNX model, on the device that all engines for single nodes share; see `NodeEngine`.
@@ -115,7 +115,7 @@ def open_provider(adapter: str | None = None) -> Device:
 
 
 @cache
-def _shared_device(adapter: str | None = None) -> Device:
+def _shared_device(adapter: str | None) -> Device:
     """Return the device that all calls for an adapter share. It is closed when this process ends."""
     device = open_provider(adapter)
     atexit.register(device.close)

@@ -38,10 +38,10 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     `message` is the error of the provider for the whole model on `inputs`. If --timeout ends the search, the last
     finding is about the whole model, and says so.
 
-    The result is empty if no part of the model is refused twice. The host program of `device` is ended.
+    A node that the provider does not refuse twice gets no finding. The host program of `device` is ended.
     """
     bad, good = _open_sides(device)
-    # `values` are those that the next search need not compute: the inputs, and the outputs of refused nodes.
+    # `values` has what the next search need not compute: the inputs of the model, and the outputs of refused nodes.
     values, cases = dict(inputs), list[Case]()
     result: Result = Failure("error", "", message)
     unfinished: list[Finding] = []
@@ -60,7 +60,7 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
             read_names = [name for case in cases for name in case.main_node.reads]
             outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
             rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
-            # Outputs without values end the loop. They stand for a rest that is empty or cannot be run.
+            # The empty result ends the loop: no output is left, or the CPU provider cannot compute what the rest reads.
             result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
     except BudgetSpent as spent:
         text = f"the DirectML provider refuses the model ({message.rstrip('.')}), and {spent}; {_ADVICE}."
@@ -136,7 +136,7 @@ def _describe_difference(case: Case, output: str) -> Finding:
         f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}"
     )
     text += f" ({case.note})" if case.note else ""
-    if case.suspects:
+    if case.suspects:  # the time was over before the search found the culprit, so the finding names no node
         return Finding("different", "", "", f"{text}; {_ADVICE}.")
     return Finding("different", case.culprit.name, case.culprit.op_type, f"{text}.")
 

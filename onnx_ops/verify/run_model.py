@@ -42,8 +42,8 @@ def run_model(
     Raises:
         UsageError: An argument does not fit the model, or see `embed_function`.
         ModelError: The model or its data cannot be read, or onnxruntime's CPU provider cannot run it.
-        DeviceError: DirectML is not installed, or the program that hosts it cannot be started.
-        MissingExtra: onnxruntime is not installed or cannot be loaded, and `against` is true.
+        DeviceError: DirectML is not installed; or see `run_on`.
+        MissingExtra, MemoryError, ChildLost: See `verify_rewriting`; only if `against` is true.
     """
     check_path(path, "model")
     given, seed = read_inputs(inputs), read_seed(seed)
@@ -123,7 +123,7 @@ def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Fin
 
 
 def _runs_anything(dml: device.Device) -> bool:
-    """Return whether the provider runs any model. If it runs none, no node is the cause of a failure."""
+    """Return whether the provider runs a model of one Identity. If it does not, no node is the cause of a failure."""
     graph = "copy (float[4] x) => (float[4] y) { y = Identity(x) }"
     model = onnx.parser.parse_model(f'<ir_version: 7, opset_import: ["" : 13]> {graph}')
     try:

@@ -80,7 +80,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
     Args:
         checked: The model; it is not changed.
-        inlines: Whether to inline functions, sort graphs and open negative sizes in `proto`, too, as in `model`.
+        inlines: Whether to inline functions, and to write the sorted graphs and open sizes of `model` to `proto`.
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
@@ -137,7 +137,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
 def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     """Replace each output of the model that a ZipMap writes by the ZipMap's input, and announce this.
 
-    A ZipMap with another number of inputs or outputs than one stays, so that onnxruntime reports it.
+    A ZipMap with more or fewer than one input and one output stays, so that onnxruntime reports it.
 
     A ZipMap is the last node of many exports of scikit-learn. It turns probabilities into a sequence of maps from
     classes to probabilities, a type that onnx-ir lacks.

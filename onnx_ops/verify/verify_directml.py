@@ -64,9 +64,9 @@ def verify_hardening(
     """Compare a model with its hardened form.
 
     On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider, the hardened model
-    must compute what the original model computes on the CPU provider, within the tolerances of `run_on`. Runs that only
-    repeat the first one with another seed or other sizes are left out there. If the provider refuses only nodes that
-    its adapter cannot compile, a note counts them by operator.
+    must compute what the original model computes on the CPU provider, within the tolerances of `run_on`. The
+    provider does not repeat the first run with other seeds and sizes. If the provider refuses only nodes that its
+    adapter cannot compile, a note counts them by operator.
 
     The arguments are those of `verify_rewriting`.
 

@@ -34,11 +34,11 @@ def build(say: Callable[[str], None]) -> Path:
     """
     folder, version = find_openvino()
     library = find_library(version)
-    if library.path is not None:  # No lock is needed, and a read-only cache has none.
+    if library.path is not None:  # before the lock, which cannot be made in a read-only cache
         return library.path
     target = cached_folder(version)
     lock = target.with_name(f"{target.name}.lock")
-    with ExitStack() as stack:  # An OSError within this block must stay an OSError, unlike one of the lock.
+    with ExitStack() as stack:  # so that only an OSError of the lock becomes a BuildError
         try:
             stack.enter_context(locked(lock))
         except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import openvino as ov
@@ -14,6 +15,7 @@ from openvino_models import MASKS, constant, parameter, pick
 from openvino_processes import answers
 
 import ov_ext
+from ov_ext.files import read_model_bytes
 from sliceport.errors import ModelError
 
 SENTENCE = re.compile(r"(StridedSlice1|Slice8) '[^'\n]*': [^\n]*\.(\s|$)")
@@ -90,6 +92,12 @@ def saved(tmp_path: Path, **masks: list[int]) -> str:
 
 def with_masks(old: str, new: str) -> Any:
     return lambda text: text.replace(f'begin_mask="{old}"', f'begin_mask="{new}"')
+
+
+def test_lack_of_memory_is_no_error_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ov.Core, "read_model", Mock(side_effect=MemoryError("std::bad_alloc")))  # as pybind11 does
+    with pytest.raises(MemoryError):
+        read_model_bytes(b"<net/>", b"")
 
 
 MALFORMED = {

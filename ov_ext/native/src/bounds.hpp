@@ -19,7 +19,7 @@ struct Bounds {
 /// The bounds of an unknown index.
 inline const Bounds any_index{int64_min, int64_max};
 
-/// A computed size below this one is always a bound. The limit that follows from a step above 2^31 would be lower.
+/// A computed size below this one never counts as unbounded. A step above 2^31 would lead to a lower limit.
 constexpr uint64_t min_unbounded = uint64_t{1} << 31;
 
 /// Throws InvalidSlice if every index within bounds is out of range for every size within bounds. An index that is in

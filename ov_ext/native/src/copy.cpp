@@ -128,8 +128,8 @@ void for_elements(const Region& region, const Visit& visit) {
 /// Calls `copy(begin, end)` for parts of `count` units, from several threads if the units have enough `bytes` together.
 template <class Copy>
 void in_parallel(size_t count, size_t bytes, const Copy& copy) {
-    // One thread copies fewer than `least_bytes` before a second thread wakes up. There are more parts than threads,
-    // because not all threads start at once.
+    // Fewer than `least_bytes` are copied before a second thread wakes up. There are more parts than threads, because
+    // not all threads start at once.
     constexpr size_t least_bytes = 256 * 1024, bytes_of_a_part = 128 * 1024, parts_of_a_thread = 2;
     const auto threads = bytes < least_bytes ? 1 : static_cast<size_t>(parallel_get_max_threads());
     if (threads == 1) {
@@ -225,7 +225,7 @@ void stream(char* target, const char* source, size_t size) {
 void copy_runs(const Grid& grid, size_t run, const char* source, char* target) {
     const auto bytes = grid.size() * run;
     // If the output exceeds the caches, ordinary stores would read each of its cache lines before writing it. Each call
-    // of `stream` ends in a fence, for which short runs are too short.
+    // of `stream` ends in a fence, which takes too long for short runs.
     const bool streams = bytes >= 32 * 1024 * 1024 && run >= 16 * 1024;
     in_parallel(bytes, bytes, [&](size_t begin, size_t end) {
         auto next = target + begin;

@@ -76,8 +76,8 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
     return true;
 }
 
-/// Returns whether constant indices may become attributes, because a plugin has narrowed all indices to 32 bits. In a
-/// user's model that is folded, indices are not narrowed. Its nodes keep the inputs that every reader of IR expects.
+/// Returns whether constant indices may become attributes. This is so only after a plugin has narrowed all indices to
+/// 32 bits. A user's model can be folded, too, but every reader of IR expects its indices as inputs.
 bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
     if (!(m_fixed || m_had_wide_indices) || ov::pass::constant_folding_is_disabled(this))
         return false;

@@ -123,8 +123,8 @@ void SlicingOp::infer() {
     set_output_type(0, element, ov::PartialShape(std::move(dimensions)));
 }
 
-/// Returns the sizes of the output if all indices are fixed and the shape is known, which is the case at each inference
-/// of a dynamic model. Returns nothing if there is more to infer than sizes: symbols or an error.
+/// Returns the sizes of the output if all indices are fixed and the shape is known. This is a fast path for compiled
+/// dynamic models, which infer shapes at each inference. Returns nothing if there are symbols or an error to infer.
 std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     const auto& partial_shape = get_input_partial_shape(0);
     if (!m_fixed || get_input_size() > 1 || partial_shape.is_dynamic())

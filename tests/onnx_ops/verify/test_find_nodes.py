@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from functools import cache
 from typing import Any, cast
+from unittest.mock import MagicMock
 
 import numpy as np
 import onnx
@@ -13,10 +15,12 @@ from onnx_models import parse
 from sessions import compute
 
 from onnx_ops.model.proto_walk import all_nodes
+from onnx_ops.verify import directml_provider
 from onnx_ops.verify.find_nodes import _ADVICE, _open_sides, find_differences, find_refusals
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from sliceport.diffing.side import Budget, BudgetSpent
 from sliceport.directml.device import CallFailed, Device
+from sliceport.engines.engine import WholeModel
 from sliceport.sandbox.child import this_process
 
 
@@ -112,3 +116,12 @@ def test_ended_search_says_how_far_it_came(runs: int, text: str, monkeypatch: py
     assert findings[-1].message.endswith(f"; {_ADVICE}.")
     refusals = find_refusals(cast("Device", Faulty("Erf")), graph, inputs, "Name:'n9' Erf is not supported")
     assert refusals[-1].message.endswith("Erf is not supported), and the time is over; " + _ADVICE + ".")
+
+
+def test_version_and_models_share_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = MagicMock(**{"return_value.run_onnx.return_value": []})
+    monkeypatch.setattr(directml_provider, "open_provider", opened)
+    monkeypatch.setattr(directml_provider, "_shared_device", cache(directml_provider._shared_device.__wrapped__))
+    directml_provider.OnnxruntimeDML().version()
+    directml_provider.OnnxruntimeDML().run_model(WholeModel("onnx", b"", (), ()), {}, {})
+    opened.assert_called_once()

@@ -304,6 +304,8 @@ class TestDefaults:
             np.array([127, -128, 3], np.int8),
             np.array([2**64 - 1, 0], np.uint64),
             np.array([-(2**63), 2**63 - 1]),
+            np.array(-(2**63)),
+            np.array(2**64 - 1, np.uint64),
             np.array([True, False]),
             np.array([1.5, -3e38, 0], np.float32),
             np.array([1, 2], ml_dtypes.bfloat16),
@@ -319,7 +321,7 @@ class TestDefaults:
         tensor = ir.tensor(default) if texts is None else ir.StringTensor(texts, shape=ir.Shape(default.shape))
         first = _other_values(tensor)[0]
         assert (first.dtype, first.shape) == (default.dtype, default.shape)
-        assert all(a != b for a, b in zip(first.tolist(), default.tolist(), strict=True))
+        assert all(a != b for a, b in zip(first.flat, default.flat, strict=True))
 
 
 def weights_outside(folder: Path, threshold: int = 0) -> Path:
