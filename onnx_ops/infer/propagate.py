@@ -86,8 +86,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
 
     first = run(Trust.ALL)
     trust, misdeclared = find_misdeclared(first.evidence, lambda sizes: run(Trust.CUSTOM, sizes).evidence)
-    if first.contradicts_bound:
-        trust = Trust.NONE
+    trust = Trust.NONE if first.contradicts_bound else trust
     reported = first.reported if trust is Trust.ALL else run(trust).reported
     for position in misdeclared:
         reported[position] = replace(reported[position], is_misdeclared=True)
@@ -183,10 +182,8 @@ class _Propagation:
             # The outputs of a node are listed before the values of its subgraphs, but inferred after them.
             self.reported += [NO_FACTS] * len(node.output)
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
-        has_inference = outputs is not None
-        outputs = outputs or ()
         for index, name in enumerate(node.output):
-            inferred = outputs[index] if index < len(outputs) else NO_FACTS
+            inferred = outputs[index] if outputs and index < len(outputs) else NO_FACTS
             completed = inferred
             # The user gives shapes only for values of the main graph.
             bound_shape = None if scope.depth else self._bound_shapes.get(name)
@@ -196,13 +193,13 @@ class _Propagation:
                 self.contradicts_bound = True
             elif name in scope.declared:
                 declared = scope.declared[name]
-                if is_reported and has_inference:
+                if is_reported and outputs is not None:
                     self.evidence.compare(first_output + index, declared, inferred)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if inferred.dims is None or not is_slicing(node):
                     # No trial confirms the numbers that a function declares.
                     is_trusted = self._trust is Trust.ALL and is_reported
-                    is_trusted |= self._trust is not Trust.NONE and not has_inference
+                    is_trusted |= self._trust is not Trust.NONE and outputs is None
                     completed = fill_in_declared(inferred, declared if is_trusted else without_numbers(declared))
             facts = self._enforce_limits(completed)
             if name:

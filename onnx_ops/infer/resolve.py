@@ -134,8 +134,9 @@ class ResolvedNodes:
 def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: InputShapes) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
-    Infer shapes unless all slicing nodes read inputs of the model: the declared shapes of other values may be wrong.
-    Then fold constants. Folded nodes leave their graph: their `graph` is None. All other nodes stay the same objects.
+    Infer shapes, unless all slicing nodes read inputs of the model or slices of them: the declared shapes of other
+    values may be wrong. Then fold constants. Folded nodes leave their graph: their `graph` is None. All other nodes
+    stay the same objects.
 
     Args:
         model: The model.
@@ -146,12 +147,15 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: 
         UsageError: See `infer_shapes`.
     """
     resolved = ResolvedNodes()
-    input_ids = set(map(id, model.graph.inputs))
-    slices_of_inputs = [node for node in slicing if node.inputs and id(node.inputs[0]) in input_ids]
-    unresolved = _resolve_nodes(model, slices_of_inputs, resolved.specs)
     # The shapes given for outputs of nodes are compared with the inferred ones.
-    binds_outputs = not bound_shapes.keys() <= {value.name for value in model.graph.inputs}
-    if not (binds_outputs or unresolved or len(slices_of_inputs) < len(slicing)):
+    needs_inference = not bound_shapes.keys() <= {value.name for value in model.graph.inputs}
+    certain_ids = set(map(id, model.graph.inputs))
+    for node in slicing:
+        if node.inputs and id(node.inputs[0]) in certain_ids and not _resolve_nodes(model, [node], resolved.specs):
+            certain_ids.update(map(id, node.outputs))
+        else:
+            needs_inference = True
+    if not needs_inference:
         return resolved
     from onnx_ops.infer.inference import infer_shapes  # loads modules that slices of inputs do not need
 
