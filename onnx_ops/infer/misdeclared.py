@@ -51,7 +51,7 @@ class Evidence:
         dims = declared.tensor_type.shape.dim
         numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
         alternatives = facts.alternatives if self.is_trial else ()
-        for inferred_dims in alternatives or (facts.dims,):
+        for inferred_dims in (*alternatives, facts.dims):
             sizes = (None,) * len(numbers) if inferred_dims is None else inferred_dims
             if len(sizes) != len(numbers):
                 continue  # the ranks contradict each other, so the declared one is ignored

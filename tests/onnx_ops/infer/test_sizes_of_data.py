@@ -30,6 +30,7 @@ NonMaxSuppression: int64[4,3] s = Reshape(x, scores)  r = NonMaxSuppression(boxe
 StringSplit: string[1,4] r, q = StringSplit <delimiter = " "> (text)
 Loop: float[4,8] q, r = Loop(n, yes, x) <BODY, float[?] s) { l = Identity(k)  o = Neg(a)  s = Abs(a) }>
 growing Loop: float[5] r = Loop(n, yes, more) <BODY) { l = Identity(k)  o = Concat <axis = 0> (a, more) }>
+late Loop: float[1] m = Sub(n, four) r = Loop(m, yes, more) <BODY) { l = Identity(k)  o = Concat <axis = 0> (a, more) }>
 Scan: float[4] q = Slice(x, zeros, w)  r = Scan <num_scan_inputs = 1, body = b (float v) => (float o) { o = Abs(v) }>(q)
 If: float[4] c = Equal(n, four)  r = If(c) <then_branch = t () => (float[?] p) { p = Slice(x, zeros, fours) }, ELSE>
 Range: int64[4] r = Range(zero, n, one)
@@ -94,7 +95,7 @@ def test_size_that_depends_on_data_is_not_believed(case: str, reader: str) -> No
         arrays = np.where(x <= count, x, 0), np.array([" ".join("abcdefgh"[:count])], object)
         expected = run_unoptimized(right, *arrays)
         if expected is None:
-            assert (count, reader) == (1, "half")  # the second half would be empty
+            assert reader == "half"  # the second half would be empty
             continue
         for model in models:
             computed = run_unoptimized(model, *arrays)
