@@ -1,17 +1,26 @@
 """Types that a model declares for its values, and copies of them without the sizes that may be wrong.
 
 Many models are exported for one batch size, and then only the shapes of their inputs are changed. Such a model declares
-numbers for sizes that its inputs leave open.
+numbers for sizes that its inputs leave open. Exporters that run an example also declare the sizes of its data.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Enum
 
 import onnx
 
 from onnx_ops.infer.facts import Facts, read_type
 from onnx_ops.model.views import Dims
+
+
+class Trust(Enum):
+    """Values whose declared numbers a propagation uses, besides those of the inputs of the model."""
+
+    ALL = "all values"
+    CUSTOM = "outputs of operators without inference, such as custom operators"
+    NONE = "no values"
 
 
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onnx_ops.infer.resolve import bind_shapes, has_open_inputs, resolve_shapes
+from onnx_ops.infer.resolve import bind_shapes, resolve_shapes
 from onnx_ops.model.nodes import constant, is_slicing, known_shape, node_name
 from onnx_ops.model.specs import MissingParameter, SpecAndRegions, resolve_node
 from onnx_ops.model.views import ModelView, NodeView, dims_of, static_sizes
@@ -29,10 +29,9 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
     Raises:
         UsageError: `input_shapes` do not fit the model; see `bind_shapes` and `infer_shapes`.
     """
-    is_open = has_open_inputs(model)
     bind_shapes(model, input_shapes or {})
     records = [_read_record(scope, node, model) for scope, node in scoped_nodes(model.graph) if is_slicing(node)]
-    resolved = resolve_shapes(model, [record.node for record in records], input_shapes or {}, has_open_inputs=is_open)
+    resolved = resolve_shapes(model, [record.node for record in records], input_shapes or {})
     # Folding removes nodes from the graph. Nodes in branches that are never taken count as folded, too.
     remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.untaken
     hint = _shapes_hint(model)
@@ -85,9 +84,14 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
     Args:
         record: The node.
         resolved: The parameters and Regions of the node; None if they have to be read again.
-        hint: The end of a message about unknown sizes; see `_shapes_hint`.
+        hint: The end of a message about unknown sizes; see `_shapes_hint`. If it names no input, the message names the
+            data of the node, whose sizes may depend on data.
     """
     node, fields = record.node, record.all_fields()
+    data = node.inputs[0] if node.inputs and known_shape(node) is None else None
+    if hint == "." and data is not None and data.producer() is not None and not record.fields["scope"]:
+        example = example_shapes({data.name or "": dims_of(data.shape)})
+        hint = f"; if it is the same for all inputs, give it, as in {example} (an example)."
     try:
         if not node.inputs or node.inputs[0] is None:
             raise InvalidSlice("data is missing")

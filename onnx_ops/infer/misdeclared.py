@@ -1,7 +1,8 @@
-"""Search for declared sizes that are wrong because they depend on open sizes of the inputs of a model.
+"""Search for declared sizes that may be wrong because they depend on open sizes of the inputs, or on data.
 
 Inference does not follow the symbol of an open size through a product or a sum, such as the size of a Flatten. So the
-sizes are inferred again in a trial with numbers for all open sizes, and compared with the declared ones.
+sizes are inferred again in a trial with numbers for all open sizes, and compared with the declared ones. A size that
+stays open in a trial depends on data, as that of a NonZero does. The declared number may be that of one example.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from onnx_ops.infer.declared import Trust
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.model.views import Dims
 from sliceport.open_shapes import choose_symbol_sizes
@@ -29,8 +31,9 @@ class Evidence:
         input_dims: The dims of each input, with a symbol for each open size.
         is_bound: Whether the user has given shapes.
         is_trial: Whether this propagation has numbers for all open sizes, and does not use the declared numbers.
-        unconfirmed: The positions, in the result of `propagate`, of values with a declared number that inference does
-            not confirm.
+        contradicted: The positions, in the result of `propagate`, of values with a declared number that is not the
+            inferred one.
+        unconfirmed: These positions, and those of values with a declared number for a size that inference leaves open.
         fixed_sizes: By inferred symbol: a number that a value declares instead.
         has_failed: Whether inference refuses a node although the sizes of its inputs are known.
     """
@@ -38,16 +41,17 @@ class Evidence:
     input_dims: Mapping[str, Dims | None]
     is_bound: bool
     is_trial: bool
+    contradicted: set[int] = field(default_factory=set)
     unconfirmed: set[int] = field(default_factory=set)
     fixed_sizes: dict[str, int] = field(default_factory=dict)
     has_failed: bool = False
 
     def compare(self, position: int, declared: onnx.TypeProto, facts: Facts) -> None:
-        """Update `unconfirmed` and `fixed_sizes` if the inferred facts of a value do not confirm a declared number."""
+        """Update the findings if the inferred facts of a value do not confirm a declared number."""
         dims = declared.tensor_type.shape.dim
         numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
         alternatives = facts.alternatives if self.is_trial else ()
-        for inferred_dims in alternatives or (facts.dims,):
+        for inferred_dims in (*alternatives, facts.dims):
             sizes = (None,) * len(numbers) if inferred_dims is None else inferred_dims
             if len(sizes) != len(numbers):
                 continue  # the ranks contradict each other, so the declared one is ignored
@@ -56,13 +60,18 @@ class Evidence:
                     continue
                 # Without a trial or shapes from the user, another inferred number does not matter: onnxruntime prefers
                 # a number that it infers to the declared one.
-                is_contradicted = isinstance(size, int) and (self.is_trial or self.is_bound)
-                # A trial has numbers for the open sizes of the inputs. A size that stays open contradicts nothing.
-                is_open = not isinstance(size, int) and not self.is_trial
-                if is_contradicted or is_open:
+                if not isinstance(size, int):
                     self.unconfirmed.add(position)
+                elif self.is_trial or self.is_bound:
+                    self.unconfirmed.add(position)
+                    self.contradicted.add(position)
                 if isinstance(size, str):
                     self.fixed_sizes[size] = number
+
+    def forget(self, positions: Iterable[int]) -> None:
+        """Remove the findings about values whose sizes do no harm."""
+        self.contradicted.difference_update(positions)
+        self.unconfirmed.difference_update(positions)
 
     def note_failure(self, inputs: Iterable[Facts]) -> None:
         """Set `has_failed` for a node that inference refuses, if the sizes of all its inputs are known."""
@@ -70,38 +79,49 @@ class Evidence:
         self.has_failed |= all(facts is NO_FACTS or facts.sizes is not None for facts in inputs)
 
 
-def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], Evidence]) -> tuple[set[int], bool]:
-    """Return the positions of values whose declared numbers may be wrong, and whether to report them.
+def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], Evidence]) -> tuple[Trust, set[int]]:
+    """Return the values whose declared numbers can be used, and the positions of wrong numbers to report.
 
-    They are not reported in three cases: the declared numbers are wrong only if all open sizes are 1; the model does
-    not run at the sizes that the user has given; or the model runs only at the declared sizes.
+    A number is right if a trial confirms it, and no other trial contradicts it. Sizes that depend on data are confirmed
+    by none. Only contradicted numbers are reported, except in four cases: the inputs have no open sizes; the numbers
+    are wrong only if all open sizes are 1; the model does not run at the sizes that the user has given; or the model
+    runs only at the declared sizes.
 
     Args:
         first: The evidence of a propagation that uses the declared numbers.
         propagate: A function that returns the evidence of a trial, given a size for each symbol.
     """
+    if not first.unconfirmed:
+        return Trust.ALL, set()
     symbols = {dim for dims in first.input_dims.values() for dim in dims or () if isinstance(dim, str)}
-    if not first.unconfirmed or not (symbols or first.is_bound):
-        return set(), True
 
-    def try_sizes(fixed_sizes: Mapping[str, int], size: int | None = None) -> tuple[set[int], bool]:
-        """Return the positions that neither `first` nor a trial confirms, and whether a node fails in the trial."""
+    def try_sizes(fixed_sizes: Mapping[str, int], size: int | None = None) -> Evidence:
+        """Return the evidence of a trial about the numbers that `first` does not confirm."""
         trial = propagate(choose_symbol_sizes(first.input_dims, fixed_sizes, _LEADING, _OTHER, size))
-        return first.unconfirmed & trial.unconfirmed, trial.has_failed
+        trial.contradicted &= first.unconfirmed
+        trial.unconfirmed &= first.unconfirmed
+        return trial
 
-    positions, has_failed = try_sizes({})
-    if not symbols:
-        return positions, not has_failed  # the model does not run at the sizes that the user has given
-    if has_failed and not positions:
+    trial = try_sizes({})
+    unconfirmed = trial.unconfirmed
+    if symbols and trial.has_failed and not trial.contradicted:
         # Sizes with different symbols may have to be equal.
-        positions, has_failed = try_sizes({}, _EQUAL_SIZE)
-    if not positions:
-        # At size 1, a slice may select less than at the larger sizes of the other trials. This is not reported.
-        return try_sizes({}, 1)[0], False
+        trial = try_sizes({}, _EQUAL_SIZE)
+        unconfirmed = unconfirmed & trial.unconfirmed
+    contradicted = trial.contradicted
+    # A model may not run at the sizes that the user has given.
+    is_reported = bool(symbols) or (first.is_bound and not trial.has_failed)
     fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
-    if has_failed and fixed_sizes and try_sizes(fixed_sizes) == (set(), False):
-        # The model runs at the declared sizes. Some exporters fix a size and leave its symbol in the inputs. Then the
-        # model fails at any other size, and the declared numbers are right.
-        _, fails_at_others = try_sizes({symbol: size + 1 for symbol, size in fixed_sizes.items()})
-        return positions, not fails_at_others
-    return positions, True
+    if symbols and not contradicted:
+        # At size 1, a slice may select less than at the larger sizes of the other trials. This is not reported.
+        contradicted, is_reported = try_sizes({}, 1).contradicted, False
+    elif trial.has_failed and fixed_sizes:
+        at_declared = try_sizes(fixed_sizes)
+        if not (at_declared.contradicted or at_declared.has_failed):
+            # The model runs at the declared sizes. Some exporters fix a size and leave its symbol in the inputs. Then
+            # the model fails at any other size, and the declared numbers are right.
+            is_reported = not try_sizes({symbol: size + 1 for symbol, size in fixed_sizes.items()}).has_failed
+    if contradicted and (symbols or first.is_bound):
+        # The inputs were changed after the export. So the numbers of custom operators may be wrong, too.
+        return Trust.NONE, contradicted if is_reported else set()
+    return Trust.CUSTOM if unconfirmed else Trust.ALL, set()

@@ -27,7 +27,7 @@ from onnx_ops.infer.control_flow import (
     untaken_branch,
 )
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
-from onnx_ops.infer.declared import fill_in_declared, name_open_sizes, without_numbers
+from onnx_ops.infer.declared import Trust, fill_in_declared, name_open_sizes, without_numbers
 from onnx_ops.infer.exact import compute_integers, evaluate
 from onnx_ops.infer.facts import (
     MAX_BYTES,
@@ -78,19 +78,17 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         RecursionError: The graphs are nested too deep.
     """
 
-    def run(sizes: Mapping[str, int] | None = None, *, trusts_numbers: bool = False) -> _Propagation:
+    def run(trust: Trust, sizes: Mapping[str, int] | None = None) -> _Propagation:
         proto = onnx.ModelProto.FromString(model)  # each propagation changes its own copy
-        propagation = _Propagation(proto, bound_shapes, sizes, uses_onnx=uses_onnx, trusts_numbers=trusts_numbers)
+        propagation = _Propagation(proto, bound_shapes, sizes, uses_onnx=uses_onnx, trust=trust)
         propagation.run()
         return propagation
 
-    first = run(trusts_numbers=True)
-    misdeclared, is_reported = find_misdeclared(first.evidence, lambda sizes: run(sizes).evidence)
-    if not (first.contradicts_bound or misdeclared):
-        return first.reported
-    # Other declared numbers may be wrong too, although no inferred size contradicts them. So they are not used now.
-    reported = run().reported
-    for position in misdeclared if is_reported else ():
+    first = run(Trust.ALL)
+    trust, misdeclared = find_misdeclared(first.evidence, lambda sizes: run(Trust.CUSTOM, sizes).evidence)
+    trust = Trust.NONE if first.contradicts_bound else trust
+    reported = first.reported if trust is Trust.ALL else run(trust).reported
+    for position in misdeclared:
         reported[position] = replace(reported[position], is_misdeclared=True)
     return reported
 
@@ -98,8 +96,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
 class _Propagation:
     """One propagation through `model`, which is changed.
 
-    In a trial, `sizes` has a number for each symbol of the inputs; otherwise it is None. Without `trusts_numbers`,
-    numbers that the model declares for other values than its inputs are not used.
+    In a trial, `sizes` has a number for each symbol of the inputs; otherwise it is None.
     """
 
     def __init__(
@@ -109,12 +106,12 @@ class _Propagation:
         sizes: Mapping[str, int] | None,
         *,
         uses_onnx: bool,
-        trusts_numbers: bool,
+        trust: Trust,
     ) -> None:
         self._model = model
         self._bound_shapes = bound_shapes
         self._uses_onnx = uses_onnx
-        self._trusts_numbers = trusts_numbers
+        self._trust = trust
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self._unnamed_symbols = name_open_sizes(model.graph)
         for dim in [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]:
@@ -164,7 +161,7 @@ class _Propagation:
         for index, value in enumerate(graph.input):
             inferred = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
             argument_dims = arguments[index].dims if index < len(arguments) else None
-            is_trusted = self._trusts_numbers or is_main
+            is_trusted = self._trust is Trust.ALL or is_main
             declared = value.type if is_trusted else without_numbers(value.type, argument_dims)
             # An input with an initializer has the initializer's facts.
             facts = scope.facts.get(value.name) or fill_in_declared(inferred, declared)
@@ -186,7 +183,7 @@ class _Propagation:
             self.reported += [NO_FACTS] * len(node.output)
         outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
         for index, name in enumerate(node.output):
-            inferred = outputs[index] if index < len(outputs) else NO_FACTS
+            inferred = outputs[index] if outputs and index < len(outputs) else NO_FACTS
             completed = inferred
             # The user gives shapes only for values of the main graph.
             bound_shape = None if scope.depth else self._bound_shapes.get(name)
@@ -196,12 +193,14 @@ class _Propagation:
                 self.contradicts_bound = True
             elif name in scope.declared:
                 declared = scope.declared[name]
-                if is_reported:
+                if is_reported and outputs is not None:
                     self.evidence.compare(first_output + index, declared, inferred)
                 # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
                 if inferred.dims is None or not is_slicing(node):
-                    trusted = declared if self._trusts_numbers else without_numbers(declared)
-                    completed = fill_in_declared(inferred, trusted)
+                    # No trial confirms the numbers that a function declares.
+                    is_trusted = self._trust is Trust.ALL and is_reported
+                    is_trusted |= self._trust is not Trust.NONE and outputs is None
+                    completed = fill_in_declared(inferred, declared if is_trusted else without_numbers(declared))
             facts = self._enforce_limits(completed)
             if name:
                 scope.facts[name] = facts
@@ -210,8 +209,11 @@ class _Propagation:
 
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
-    ) -> Sequence[Facts]:
-        """Return the facts of a node's outputs, from its subgraphs, its function, a rule of this package, or onnx."""
+    ) -> Sequence[Facts] | None:
+        """Return the facts of a node's outputs, from its subgraphs, its function, a rule of this package, or onnx.
+
+        Return None for an operator without inference.
+        """
         graphs = [graph for attribute in node.attribute for graph in graphs_of(attribute)]
         if graphs:
             return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
@@ -223,7 +225,7 @@ class _Propagation:
             return self._call_function(function, node, inputs, scope)
         opset = scope.opsets.get(domain)
         if opset is None:
-            return ()
+            return None
         try:
             outputs = apply_own_rule(node, domain, inputs, opset)
         except InvalidSlice:  # the error is reported when the node is read
@@ -231,14 +233,14 @@ class _Propagation:
             return ()
         if outputs is None:
             outputs = self._infer_by_onnx(node, inputs, domain, opset, scope)
-        if not domain:
+        if not domain and outputs is not None:
             self._compute(node, inputs, outputs, opset)
         return outputs
 
     def _visit_subgraphs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
-    ) -> list[Facts]:
-        """Visit the subgraphs of a node. Return the facts of the outputs of an If, a Loop or a Scan, otherwise []."""
+    ) -> list[Facts] | None:
+        """Visit the subgraphs of a node. Return the facts of the outputs of an If, a Loop or a Scan, otherwise None."""
         domain = usual_name(node.domain)
         opset = scope.opsets.get(domain, 1)
         arguments = [] if domain else list_arguments(node, inputs, opset)
@@ -251,18 +253,18 @@ class _Propagation:
                 first_of_body = len(self.reported)
                 body_outputs[attribute.name] = self._visit_body(node, graph, scope, arguments)
                 if attribute.name == untaken:  # wrong sizes do no harm there
-                    self.evidence.unconfirmed.difference_update(range(first_of_body, len(self.reported)))
+                    self.evidence.forget(range(first_of_body, len(self.reported)))
         if not is_reported:
             # The result lists only the values of graphs. The values of a function's nodes have no place in it.
+            self.evidence.forget(range(first_reported, len(self.reported)))
             del self.reported[first_reported:]
-            self.evidence.unconfirmed.intersection_update(range(first_reported))
         if domain:
-            return []
+            return None
         if node.op_type == "If":
             return merge_branches(untaken, body_outputs)
         if node.op_type == "Loop":
             return infer_loop(node, inputs, body_outputs.get("body", []))
-        return infer_scan(node, inputs, body_outputs.get("body", []), opset) if node.op_type == "Scan" else []
+        return infer_scan(node, inputs, body_outputs.get("body", []), opset) if node.op_type == "Scan" else None
 
     def _visit_body(
         self, node: onnx.NodeProto, graph: onnx.GraphProto, scope: Scope, arguments: Sequence[Facts]
@@ -310,20 +312,21 @@ class _Propagation:
 
     def _infer_by_onnx(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], domain: str, opset: int, scope: Scope
-    ) -> list[Facts]:
+    ) -> list[Facts] | None:
         """Return the facts of a node's outputs by onnx's inference. Return [] if the inference fails.
 
-        If onnx has no inference for the operator, the function that defines the operator is visited instead.
+        If onnx has no inference for the operator, the function that defines the operator is visited instead. Return
+        None if there is no such function either.
         """
         if not self._uses_onnx or len(node.output) > MAX_RANK:  # the limit for outputs, too
-            return []
+            return None
         try:
             schema = onnx.defs.get_schema(node.op_type, opset, domain)
         except onnx.defs.SchemaError:
-            return []
+            return None
         if not schema.has_type_and_shape_inference_function:
             body = self._function_body(schema, node, inputs)
-            return [] if body is None else self._call_function(body, node, inputs, scope)
+            return None if body is None else self._call_function(body, node, inputs, scope)
         original = node
         if opset < _NEGATIVE_AXES_OPSET and inputs and inputs[0].dims is not None:
             node = normalize_axes(node, len(inputs[0].dims))

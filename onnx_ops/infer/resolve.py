@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onnx_ops.model.nodes import LARGE_BYTES, constant, is_standard, known_shape, read_elements
+from onnx_ops.model.nodes import constant, is_standard, known_shape, read_elements
 from onnx_ops.model.specs import SpecAndRegions, resolve_node
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, fits, static_sizes
 from onnx_ops.model.walk import all_nodes, all_values
@@ -131,42 +131,40 @@ class ResolvedNodes:
     untaken: set[int] = field(default_factory=set)
 
 
-def resolve_shapes(
-    model: ModelView, slicing: Sequence[NodeView], bound_shapes: InputShapes, *, has_open_inputs: bool
-) -> ResolvedNodes:
+def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: InputShapes) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
-    If the declared shapes do not suffice or a slicing node may be constant, infer shapes. If that does not suffice or
-    a slicing node may be constant, also fold constants. Folded nodes leave their graph: their `graph` is None. All
-    other nodes stay the same objects.
+    Infer shapes, unless all slicing nodes read inputs of the model or slices of them: the declared shapes of other
+    values may be wrong. If a slicing node is unresolved or constant after that, also fold constants. Folded nodes leave
+    their graph: their `graph` is None. All other nodes stay the same objects.
 
     Args:
         model: The model.
         slicing: Its slicing nodes.
         bound_shapes: The shapes that the user has given; see `bind_shapes`.
-        has_open_inputs: Whether the model declares open sizes for its inputs. If so, the declared sizes of other
-            values are not trusted: they may be from an earlier version of the model, whose inputs were not open.
 
     Raises:
         UsageError: See `infer_shapes`.
     """
     resolved = ResolvedNodes()
-    trusted = slicing
-    if has_open_inputs:
-        trusted = [node for node in slicing if _is_slice_of_input(node)]
-    unresolved = _resolve_nodes(model, trusted, resolved.specs)
     # The shapes given for outputs of nodes are compared with the inferred ones.
-    binds_outputs = not bound_shapes.keys() <= {value.name for value in model.graph.inputs}
-    needs_inference = binds_outputs or len(trusted) < len(slicing)
-    if not needs_inference and _is_resolved(model, slicing, unresolved):
+    needs_inference = not bound_shapes.keys() <= {value.name for value in model.graph.inputs}
+    certain_ids = set(map(id, model.graph.inputs))
+    for node in slicing:
+        if node.inputs and id(node.inputs[0]) in certain_ids and not _resolve_nodes(model, [node], resolved.specs):
+            certain_ids.update(map(id, node.outputs))
+        else:
+            needs_inference = True
+    if not needs_inference:
         return resolved
-    from onnx_ops.infer.inference import infer_shapes  # loads modules that most models do not need
+    from onnx_ops.infer.inference import infer_shapes  # loads modules that slices of inputs do not need
 
     facts = infer_shapes(model, bound_shapes)
     resolved.untaken = _find_untaken_nodes(model, facts)
     unresolved = _resolve_nodes(model, slicing, resolved.specs)
-    if _is_resolved(model, slicing, unresolved):
-        return resolved
+    outputs = [output for node in slicing for output in node.outputs]
+    if not unresolved and all(output not in facts or facts[output].data is None for output in outputs):
+        return resolved  # there is nothing to fold
     # The nodes before slicing nodes are folded too, because they may compute the parameters.
     producers = [value.producer() for node in slicing for value in node.inputs if value is not None]
     nodes = {id(node): node for node in (*producers, *slicing) if node is not None}
@@ -238,40 +236,3 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
             element = dtype.value if dtype is not None and output.dtype is None else 0  # 0 keeps the type as it is
             model.set_type(output, element, region.output_shape)
     return unresolved
-
-
-def _is_resolved(model: ModelView, slicing: Sequence[NodeView], unresolved: Sequence[NodeView]) -> bool:
-    """Return whether inference would add nothing: no slicing node is unresolved, and none can be folded.
-
-    A slicing node can be folded if it reads only values that are computed from small constants and known shapes.
-    """
-    if unresolved:
-        return False
-    # Slices of graph inputs cannot be folded. This test avoids the search for constants in the common case.
-    if all(map(_is_slice_of_input, slicing)):
-        return True
-    constant_ids: set[int] = set()
-    slicing_ids = {id(node) for node in slicing}
-    for node in all_nodes(model.graph):
-        inputs = [value for value in node.inputs if value is not None]
-        if node.op_type in ("Shape", "Size"):
-            is_foldable = all(static_sizes(value.shape) is not None for value in inputs)
-        else:
-            is_foldable = bool(inputs) and all(
-                id(value) in constant_ids or _is_small_constant(value) for value in inputs
-            )
-        if is_foldable and id(node) in slicing_ids:
-            return False
-        if is_foldable:
-            constant_ids.update(map(id, node.outputs))
-    return True
-
-
-def _is_slice_of_input(node: NodeView) -> bool:
-    data = node.inputs[0] if node.inputs else None
-    return data is not None and data.is_graph_input()
-
-
-def _is_small_constant(value: ValueView) -> bool:
-    tensor = constant(value)
-    return tensor is not None and tensor.nbytes <= LARGE_BYTES

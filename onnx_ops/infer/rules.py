@@ -88,13 +88,13 @@ def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
     return output
 
 
-def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts] | None:
-    """Infer an `ov_ext::StridedSlice`, for which onnx has no inference. Return None if sizes or parameters are open."""
+def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts]:
+    """Infer an `ov_ext::StridedSlice`, for which onnx has no inference. Return [] if sizes or parameters are open."""
     begin, end, strides = (_read_list(inputs, index) for index in range(1, 4))
     has_strides = len(node.input) > 3 and bool(node.input[3])
     sizes = inputs[0].sizes if inputs else None
     if sizes is None or begin is None or end is None or (has_strides and strides is None):
-        return None
+        return []
     masks = Masks.of({name: _ints_attribute(node, name) for name in MASK_ATTRIBUTES})
     region = StridedSliceSpec(begin, end, strides, masks).resolve(sizes)
     output = Facts(inputs[0].element, region.output_shape)

@@ -52,12 +52,12 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
         DynamicSlice: The shape of the data is not known; or see `slice_spec`, `split_spec` and `strided_slice_spec`.
     """
     shape = known_shape(node)
+    spec: SliceSpec | StridedSliceSpec | SplitSpec | None = None
+    if node.op_type != "Split":  # before the shape, which may be unknown because a file with parameters is missing
+        spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")
-    if node.op_type == "Split":
-        split = split_spec(node, opset, shape)
-        return split, _resolve_cached(split, shape)
-    spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
+    spec = spec or split_spec(node, opset, shape)
     return spec, _resolve_cached(spec, shape)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
-
 from onnx_ops.model.conditions import loop_defects
 from onnx_ops.model.nodes import sizes_of
-from onnx_ops.model.views import Sizes
 from onnx_ops.model.walk import all_nodes, graphs_in
 from onnx_ops.passes.base import SlicingPass
+from onnx_ops.passes.edits import open_sizes
 from sliceport.defects.onnxruntime import FIXED_SIZE
 
 
@@ -33,7 +31,7 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
         if first is None:
             return
         for _, value in values:
-            _open_sizes(value, self.sizes(value))
+            open_sizes(value, self.sizes(value))
         self.value_info.misdeclared.clear()
         self.report_change(first, first.op_type, (FIXED_SIZE,))  # one report for the model
 
@@ -58,15 +56,8 @@ class LoopForDirectMLPass(SlicingPass):
             if not defects:
                 continue
             for value, sizes in zip(body.inputs, inferred, strict=True):
-                _open_sizes(value, sizes)
+                open_sizes(value, sizes)
             for inner in all_nodes(body):
                 for value in inner.outputs:
-                    _open_sizes(value, (None,) * len(value.shape or ()))
+                    open_sizes(value, (None,) * len(value.shape or ()))
             self.report_change(node, "Loop", defects)
-
-
-def _open_sizes(value: ir.Value, inferred: Sizes | None) -> None:
-    """Make each declared size of a value open if inference finds no number for it."""
-    if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
-        pairs = zip(value.shape, inferred, strict=True)
-        value.shape = ir.Shape([None if size is None and isinstance(dim, int) else dim for dim, size in pairs])

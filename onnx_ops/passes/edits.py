@@ -227,6 +227,13 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
     value.doc_string = replaced.doc_string or value.doc_string
 
 
+def open_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
+    """Make each declared size of a value open if inference finds no number for it."""
+    if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
+        pairs = zip(value.shape, inferred, strict=True)
+        value.shape = ir.Shape([None if isinstance(dim, int) and not isinstance(n, int) else dim for dim, n in pairs])
+
+
 def origin_of(node: ir.Node) -> object:
     """Return an object that stands for the node of the original model that a node is, or that it replaces."""
     return node.meta.setdefault(ORIGIN, object())

@@ -16,7 +16,7 @@ from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_operator, is_standard, read_int
 from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
-from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM
+from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM, open_sizes
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from sliceport.errors import InvalidSlice
@@ -45,7 +45,7 @@ Withheld = Mapping[str, Mapping[str, ir.Attr]]
 
 
 def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
-    """Hide the nodes that an optimizer must not change. Return their attributes, for `show_nodes`.
+    """Hide the nodes that an optimizer must not change, and wrong sizes. Return their attributes, for `show_nodes`.
 
     Each hidden node gets a unique operator, because optimizers merge equal nodes, even if these draw random numbers.
     Nodes of other domains are hidden, too, because optimizers look at the name of an operator but not at its domain.
@@ -56,6 +56,8 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         optimizer: `ONNXSCRIPT` or `ONNXSLIM`.
     """
     facts = infer(IrModel(model))
+    for value, inferred in facts.items():
+        open_sizes(value, inferred.dims)  # optimizers believe all declared numbers
     for value in model.graph.initializers.values():  # `infer` has no facts about initializers
         if value.const_value is not None:
             tensor = value.const_value

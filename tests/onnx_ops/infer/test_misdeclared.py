@@ -185,15 +185,21 @@ def test_other_declared_sizes_cost_no_second_inference(batch: str, declared: str
     assert walk.call_count == 1
 
 
-def test_numbers_that_inference_does_not_find_are_believed_unless_another_is_wrong() -> None:
-    for declared, sizes in (("n", (3, 5)), ("1", (None, None))):
+def test_numbers_of_a_custom_operator_are_believed_unless_another_is_wrong() -> None:
+    for batch, declared, sizes in (
+        ("n", "n", (3, 5)),
+        ("n", "1", (None, None)),
+        ("2", "2", (3, 5)),
+        ("2", "1", (3, 5)),
+    ):
         proto = parse(
-            f"""(float[n,4] x, int64[2] s) => (float[a,b] y) <float[{declared},4] r, float[3,5] z>
-            {{ r = Relu(x)  z = Reshape(r, s)  y = Neg(z) }}""",
+            f"""(float[{batch},4] x) => (float[a,b] y) <float[{declared},4] r, float[3,5] z, int64[2,9] w>
+            {{ r = Relu(x)  z = c.Custom(r)  y = Neg(z)  w = NonZero(x) }}""",
             17,
+            c=1,
         )
         facts = propagate.propagate(proto.SerializeToString())
-        assert facts[3].dims == sizes
+        assert (facts[2].dims, facts[4].dims) == (sizes, (2, None))
 
 
 def test_declared_rank_that_is_wrong_stays() -> None:
@@ -275,9 +281,10 @@ def test_numbers_of_inputs_of_a_body_are_not_believed(op_type: str) -> None:
 
 def test_given_sizes_that_contradict_a_declared_number_make_others_unknown() -> None:
     proto = parse(
-        f"""(float[n,4] x, int64[2] s) => (float[a,b] y) <float[1,4] r, float[1,4] z, {CONSTANTS}>
-        {{ r = Relu(x)  z = Reshape(r, s)  y = Slice(z, zeros, ones, zeros) }}""",
+        f"""(float[n,4] x) => (float[a,b] y) <float[1,4] r, float[1,4] z, {CONSTANTS}>
+        {{ r = Relu(x)  z = c.Custom(r)  y = Slice(z, zeros, ones, zeros) }}""",
         17,
+        c=1,
     )
     for size, verdict in ((1, "alias"), (3, "refused")):
         assert [each.verdict for each in sliceport.lower(proto, input_shapes={"x": (size, 4)}).nodes] == [verdict]

@@ -1,0 +1,155 @@
+"""Declared numbers are not believed for sizes that depend on data, because they may be those of one example."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import onnx
+import pytest
+from onnx_models import parse
+from sessions import compute, run_unoptimized
+
+import sliceport
+from onnx_ops.infer.propagate import propagate
+from sliceport.slicing.node import Resolved
+
+CONSTANTS = """int64 zero = {0}, int64 one = {1}, int64 four = {4}, bool yes = {1}, int64[1] zeros = {0},
+    int64[1] ones = {1}, int64[1] fours = {4}, int64[1] eights = {8}, int64[1] back = {-2}, int64[1] last = {-1},
+    int64[1] far = {99}, int64[2] classes = {5,7}, int64[3] scores = {1,1,8},
+    float[1] half = {0.5}, float[1] more = {7},
+    float[1,8,4] boxes = {0,0,1,1, 2,2,3,3, 4,4,5,5, 6,6,7,7, 8,8,9,9, 2,0,3,1, 4,0,5,1, 6,0,7,1}"""
+CASES = dict(
+    line.split(": ", 1)
+    for line in """\
+NonZero: int64[1,4] r = NonZero(x)
+GatherND: float[4] q = NonZero(x)  t = Transpose(q)  r = GatherND(x, t)
+Unique: float[5] r = Unique(x)
+Compress: float[4] c = Cast <to = 9> (x)  q = Compress <axis = 0> (x, c)  r = Neg(q)
+NonMaxSuppression: int64[4,3] s = Reshape(x, scores)  r = NonMaxSuppression(boxes, s, far, half, half)
+StringSplit: string[1,4] r, q = StringSplit <delimiter = " "> (text)
+Loop: float[4,8] q, r = Loop(n, yes, x) <BODY, float[?] s) { l = Identity(k)  o = Neg(a)  s = Abs(a) }>
+growing Loop: float[5] r = Loop(n, yes, more) <BODY) { l = Identity(k)  o = Concat <axis = 0> (a, more) }>
+late Loop: float[1] m = Sub(n, four) r = Loop(m, yes, more) <BODY) { l = Identity(k)  o = Concat <axis = 0> (a, more) }>
+Scan: float[4] q = Slice(x, zeros, w)  r = Scan <num_scan_inputs = 1, body = b (float v) => (float o) { o = Abs(v) }>(q)
+If: float[4] c = Equal(n, four)  r = If(c) <then_branch = t () => (float[?] p) { p = Slice(x, zeros, fours) }, ELSE>
+Range: int64[4] r = Range(zero, n, one)
+Slice: float[4] r = Slice(x, zeros, w)
+Split: float[4] d = Sub(eights, w)  e = Concat <axis = 0> (w, d)  r, q = Split(x, e)
+Resize: float[4] r = Resize <mode = "nearest"> (x, , , w)
+TopK: float[4] r, q = TopK(x, w)
+Reshape: float[4,2] e = Concat <axis = 0> (w, last)  r = Reshape(x, e)
+Expand: float[4] r = Expand(more, w)
+ConstantOfShape: float[4] r = ConstantOfShape(w)
+Tile: float[4] r = Tile(more, w)
+Pad: float[5] e = Concat <axis = 0> (zeros, w)  r = Pad(more, e)
+OneHot: int64[1,4] r = OneHot(ones, n, classes)
+SequenceAt: float[4] d = Sub(eights, w)  e = Concat <axis = 0> (w, d)  s = SplitToSequence(x, e) r = SequenceAt(s, zero)
+ConcatFromSequence: float[4] q = Slice(x, zeros, w)  s = SequenceConstruct(q)  r = ConcatFromSequence <axis = 0> (s)
+""".splitlines()
+)
+"""The type of `r` in a model of x[8] with four elements other than 0, and nodes that compute `r`. They may use `n`, the
+number of these elements, and `w`, a list of it. The size that depends on it is the first one other than 1."""
+TEXTS = {
+    "BODY": "body = b (int64 i, bool k, float[?] a) => (bool l, float[?] o",
+    "ELSE": "else_branch = e () => (float[?] q) { q = Neg(x) }",
+}
+READERS = {
+    "all": "y = Slice(r, zeros, size, axis)",
+    "end": "y = Slice(r, back, far, axis)",
+    "end of a part": "p = Slice(r, zeros, last, axis)  y = Slice(p, back, far, axis)",
+    "half": "y, p = Split <axis = {axis}, num_outputs = 2> (r)",
+    "Shape": "p = Shape(r)  y = Slice(p, axis, after)",
+}
+
+
+def build(case: str, reader: str, *, is_stale: bool) -> onnx.ModelProto:
+    """Return a model that reads as much of `r` as there is if the number is 4; `r` is declared if `is_stale`."""
+    declared, nodes = CASES[case].split(" ", 1)
+    for name, text in TEXTS.items():
+        nodes = nodes.replace(name, text)
+    element, sizes = declared.rstrip("]").split("[")
+    axis = int(sizes.startswith("1,"))
+    proto = parse(
+        f"""(float[8] x, string[1] text) => ({"int64" if reader == "Shape" else element} y)
+        <{f"{declared} r, " * is_stale} {CONSTANTS}, int64[1] size = {{{sizes.split(",")[axis]}}},
+        int64[1] axis = {{{axis}}}, int64[1] after = {{{axis + 1}}}>
+        {{ z = NonZero(x)  w = Shape <start = 1> (z)  n = Squeeze(w)
+           {nodes}  {READERS[reader].format(axis=axis)} }}""",
+        20,
+        9,
+    )
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    return proto
+
+
+@pytest.mark.parametrize(("case", "reader"), list(product(CASES, READERS)))
+def test_size_that_depends_on_data_is_not_believed(case: str, reader: str) -> None:
+    stale, right = (build(case, reader, is_stale=is_stale) for is_stale in (True, False))
+    models = [sliceport.rewrite(stale, simplify=simplify).model for simplify in (False, True)]
+    models += [sliceport.harden(stale, target=target).model for target in ("onnxruntime-dml", "portable")]
+    assert not sliceport.check(stale).findings
+    slicing = next(node for node in sliceport.lower(stale).nodes if node.node.outputs[0] == "y").node
+    for count in (4, 8, 2, 1):
+        x = np.arange(1, 9, dtype=np.float32)
+        arrays = np.where(x <= count, x, 0), np.array([" ".join("abcdefgh"[:count])], object)
+        expected = run_unoptimized(right, *arrays)
+        if expected is None:
+            assert reader == "half"  # the second half would be empty
+            continue
+        for model in models:
+            computed = run_unoptimized(model, *arrays)
+            assert computed is not None
+            assert computed[0].shape == expected[0].shape
+            assert np.array_equal(computed[0], expected[0])
+        assert not isinstance(slicing, Resolved) or slicing.cuts[0].region.output_shape == expected[0].shape
+
+
+def test_number_that_no_trial_confirms_is_not_believed() -> None:
+    proto = parse(
+        """(float[n,4] x) => (float[a,4] y)
+        <float[4,4] r, int64[1] zeros = {0}, int64[1] fours = {4}, float[3,1] rows = {1, 2, 3}>
+        { p = Add(x, rows)  r = Concat <axis = 0> (p, x)  y = Slice(r, zeros, fours, zeros) }"""
+    )
+    rewritten = sliceport.rewrite(proto).model
+    for size in (1, 3):  # the model runs at no other sizes
+        x = np.arange(4 * size, dtype=np.float32).reshape(size, 4)
+        results = [run_unoptimized(model, x) for model in (proto, rewritten)]
+        assert all(result is not None and result[0].shape == (4, 4) for result in results)
+
+
+def test_number_of_an_input_of_a_body_is_not_believed() -> None:
+    proto = parse(
+        f"""(float[8] x) => (float y) <{CONSTANTS}>
+        {{ c = Cast <to = 9> (x)  p = Compress <axis = 0> (x, c)
+           y = Loop(one, yes, p) <body = b (int64 i, bool k, float[4] a) => (bool l, float[?] o)
+               {{ l = Identity(k)  o = Slice(a, zeros, fours) }}> }}""",
+    )
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    assert [each.verdict for each in sliceport.lower(proto).nodes] == ["refused"]
+    for model in (sliceport.rewrite(proto).model, sliceport.harden(proto, target="portable").model):
+        (y,) = compute(model, x=np.arange(1, 9, dtype=np.float32))
+        assert y.tolist() == [1, 2, 3, 4]
+
+
+def test_refused_node_names_the_shape_to_give() -> None:
+    stale = build("NonZero", "all", is_stale=True)
+    (refused,) = sliceport.lower(stale).nodes
+    assert refused.reason is not None
+    assert refused.reason.message == (
+        "Slice 'y': dimension 1 of its input 'r' (made by NonZero 'r') is not known; if it is the same for all inputs, "
+        "give it, as in input_shapes={'r': (1, 16)} (an example)."
+    )
+    assert [each.verdict for each in sliceport.lower(stale, input_shapes={"r": (1, 4)}).nodes] == ["alias"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "begin", "dims"), [("n", "zeros", (None, None)), ("8", "b", (None, None)), ("8", "zeros", (4, 4))]
+)
+def test_number_of_a_strided_slice_is_judged_like_that_of_a_slice(batch: str, begin: str, dims: object) -> None:
+    proto = parse(
+        f"""(float[{batch},4] x, int64[1] b) => (float[?,?] y) <float[2,4] r, {CONSTANTS}, int64[1] twos = {{2}}>
+        {{ r = ov_ext.StridedSlice(x, {begin}, far, twos)  y = Neg(r) }}""",
+        ov_ext=1,
+    )
+    assert propagate(proto.SerializeToString())[2].dims == dims
