@@ -27,7 +27,7 @@ from forked import Forked
 from platforms import POSIX
 from processes import assert_gone, children, ticks
 
-from sliceport.batch import cluster, cluster_worker
+from sliceport.batch import cluster
 from sliceport.batch.cluster import open_cluster
 from sliceport.batch.process import RunStopped
 from sliceport.batch.store import Folder
@@ -214,7 +214,7 @@ def test_without_a_worker_it_waits(tmp_path: Path, site: dict[str, str]) -> None
         wait_until(lambda: process.said()[1] or process.poll() is not None, "a line")
         assert process.said() == ("", line)
         worker = started.start_worker("--nthreads", "2")
-        wait_until(lambda: count_results(tmp_path / "run") == 4, "all models but one")
+        wait_until(lambda: len(last_journal(tmp_path / "run")) == 4, "all models but one")
         process.send_signal(signal.SIGSTOP)
         (tmp_path / "models" / "open").touch()
         wait_until(lambda: not is_at_work(tmp_path / "run"), "the last result")
@@ -344,7 +344,7 @@ def test_worker_that_does_not_see_the_results_is_refused(tmp_path: Path, site: d
 def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "a.jsonl").touch()
-    describe = partial(cluster_worker.describe_refusal, str(tmp_path))
+    describe = partial(cluster.describe_refusal, str(tmp_path))
     rule = "models and results must lie in"
     assert describe("runs/a.jsonl", None) == describe("runs/a.jsonl", __file__) == ""
     assert describe("runs/b.jsonl", None).startswith(f"does not see '{tmp_path}/runs/b.jsonl'; {rule}")
@@ -353,14 +353,14 @@ def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path) -> None:
 
 def test_task_that_begins_while_its_run_stops_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(store: Folder, make_scratch: Any = Folder.new_scratch) -> Any:
-        cluster_worker.stop_run("the run")
+        cluster.stop_run("the run")
         return make_scratch(store)
 
     monkeypatch.setattr(Folder, "new_scratch", stop)
-    monkeypatch.setattr(cluster_worker, "_stop_events", {"the run": threading.Event()})
-    packed = pickle.dumps((Job("lower", str(tmp_path)), Task("a.onnx", "a.onnx"), "", None))
+    monkeypatch.setattr(cluster, "_stop_events", {"the run": threading.Event()})
+    packed = pickle.dumps((Job("lower", str(tmp_path)), Task("a.onnx", "a.onnx"), "", False))
     with pytest.raises(RunStopped):
-        cluster_worker.serve("the run", cluster_worker.needed_versions(), packed)
+        cluster.serve("the run", cluster.needed_versions(), packed)
     assert not (tmp_path / "scratch").exists()
 
 
