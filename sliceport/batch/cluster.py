@@ -164,20 +164,20 @@ class _DaskRunner:
         def sliceport_task(packed: bytes) -> tuple[str, Done | str]:
             from distributed import get_worker
 
-            address = get_worker().address
             try:
                 from sliceport.batch.cluster import serve
             except ImportError as error:
-                return address, f"lacks this version of sliceport ({error}); install it there."
-            return address, serve(run, needed, packed)
+                return get_worker().address, f"lacks this version of sliceport ({error}); install it there."
+            return get_worker().address, serve(run, needed, packed)
 
-        options: dict[str, Any] = {"pure": False}  # each future has a key of its own
+        # Dask repeats a task twice after an exception, for example if a network share did not answer.
+        options: dict[str, Any] = {"retries": 2, "pure": False}  # not pure: each future has a key of its own
         if self._refusals and self._threads:
             # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
             options |= {"workers": list(self._threads), "allow_other_workers": True}
         packed = [pickle.dumps((job, task, journal, os.path.exists(task.location))) for task in tasks]
-        # Dask repeats a task twice after an exception, for example if a network share did not answer.
-        futures = self._client.map(sliceport_task, packed, retries=2, **options)
+        # `map` would rank the tasks, and Dask would repeat the same ones first after each death of a worker.
+        futures = [self._client.submit(sliceport_task, data, **options) for data in packed]
         self._tasks.update(zip(futures, tasks, strict=True))
         self._completed.update(futures)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import random
 import signal
 import subprocess
 import sys
@@ -13,10 +12,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import onnx
@@ -31,8 +32,9 @@ from sliceport.batch import cluster
 from sliceport.batch.cluster import open_cluster
 from sliceport.batch.process import RunStopped
 from sliceport.batch.store import Folder
-from sliceport.batch.task import Job, Task
+from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import MissingExtra, UsageError
+from sliceport.progress import listen_to_progress
 
 pytestmark = [POSIX, pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")]
 
@@ -78,11 +80,12 @@ def start(site: Mapping[str, str], *words: object, program: Sequence[str] = ("-m
 
 
 def finish(process: Forked, code: int) -> tuple[str, str]:
-    """Wait for the end of a run; return its output. Check its exit code."""
+    """Wait for the end of a run; return its output. Check its exit code, and that it prints no traceback."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(PATIENCE)
     out, err = process.said()
     assert process.returncode == code, (out, err)
+    assert "Traceback" not in err
     return out, err
 
 
@@ -122,19 +125,13 @@ def write_slices(folder: Path, count: int) -> None:
 
 
 def damage(folder: Path, models: Path) -> int:
-    """Write real models, cut off or with bytes changed; return their number."""
+    """Write an empty file, and real models that are cut off; return their number."""
     folder.mkdir()
-    chosen = random.Random(7)
+    (folder / "empty.onnx").touch()
     files = sorted(models.glob("rule_*.onnx"))[:8]
     for i, file in enumerate(files):
-        data = bytearray(file.read_bytes())
-        if i % 2:
-            del data[len(data) * (i + 1) // 16 :]
-        else:
-            for _ in range(8):
-                data[chosen.randrange(len(data))] ^= 1 << chosen.randrange(8)
-        (folder / f"damaged_{file.name}").write_bytes(data)
-    (folder / "empty.onnx").write_bytes(b"")
+        data = file.read_bytes()
+        (folder / f"damaged_{file.name}").write_bytes(data[: len(data) * (i + 1) // 16])
     return len(files) + 1
 
 
@@ -173,7 +170,6 @@ def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path
         _, said = finish(client, 2)
         (tmp_path / "last" / "open").touch()
         assert "is lost; the same command goes on where this one has ended.\n" in said
-        assert "Traceback" not in said
         third.wait(PATIENCE)  # a worker ends with its scheduler
         started.start_scheduler()
         for _ in range(2):
@@ -184,7 +180,6 @@ def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path
 
     rows = read_rows(local)
     assert len(rows) == COUNT + 1, said_here
-    assert "Traceback" not in said + said_here
     assert Counter(line["model"] for line in last_journal(root)) == Counter(row["model"] for row in rows)
     assert any(line["cached"] for line in last_journal(root))
     assert without_stderr(read_rows(root)) == without_stderr(rows)
@@ -229,6 +224,26 @@ def test_without_a_worker_it_waits(tmp_path: Path, site: dict[str, str]) -> None
     assert {row["verdict"] for row in read_rows(tmp_path / "run")} == {"clean"}
 
 
+def test_looks_find_each_lack_of_workers_and_a_lost_connection() -> None:
+    """A worker comes, does a task and goes between two looks. Then the client has connected to another scheduler."""
+    messages: list[str] = []
+    client: Any = SimpleNamespace(nthreads=dict)
+    future: Any = Future()
+    task, done = Task("a.onnx", "a.onnx"), Done("a.onnx", "", "clean")
+    runner = cluster._DaskRunner(client, "node1:8786", None)
+    with listen_to_progress(announcement=messages.append):
+        runner._look_for_workers()
+        runner._tasks[future] = task
+        assert runner._read_results(Job("lower", "run"), [(future, ("tcp://node2:1", done))]) == ([done], [])
+        runner._look_for_workers()
+        runner._look_for_workers()
+    assert messages == 2 * ["no worker is connected to node1:8786; waiting for one"]
+    runner._tasks[future] = task
+    future.cancel()
+    with pytest.raises(UsageError, match="the connection to the scheduler at node1:8786 is lost; the same command"):
+        runner._look_for_workers()
+
+
 def test_end_of_a_run_ends_no_model_of_another_run(tmp_path: Path, site: dict[str, str]) -> None:
     write_models(tmp_path / "models", ["wait"])
     with Cluster(tmp_path / "cluster", site) as started:
@@ -257,7 +272,6 @@ def test_a_model_that_ends_every_worker_is_lost(tmp_path: Path, site: dict[str, 
     assert (lost["verdict"], lost["key"]) == ("lost", "")
     assert lost["message"] == "every worker that it was given to ended; the same command tries it again."
     assert {row["verdict"] for row in verdicts.values()} <= {"clean", "lost"}  # the worker had several models
-    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -301,7 +315,6 @@ def test_a_run_does_without_a_worker_of_other_versions(tmp_path: Path, site: dic
         wait_until(lambda: started.count_registered() == 1, "the worker")
         _, said = finish(start(site, *words, started.url), 2)
         assert sentence in said
-        assert "Traceback" not in said
         assert count_results(tmp_path / "run") == 0
         fit = started.start_worker("--nthreads", "1")
         wait_until(lambda: started.count_registered() == 2, "the other worker")
@@ -330,7 +343,6 @@ def test_a_worker_without_sliceport_is_told(tmp_path: Path, site: dict[str, str]
         wait_until(lambda: started.count_registered() == 1, "the worker")
         _, said = finish(start(site, *words), 2)
     assert " lacks this version of sliceport (" in said
-    assert "Traceback" not in said
 
 
 def test_worker_that_does_not_see_the_results_is_refused(tmp_path: Path, site: dict[str, str], small: Cluster) -> None:
