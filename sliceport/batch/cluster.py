@@ -80,6 +80,8 @@ class _DaskRunner:
 
     def __init__(self, client: Client, address: str, completed: as_completed) -> None:
         self._client, self._address, self._completed = client, address, completed
+        loss = f"--cluster: the connection to the scheduler at {address} is lost"
+        self._loss = UsageError(f"{loss}; the same command goes on where this one has ended.")
         self._tasks: dict[Future[Any], Task] = {}
         """Tasks under way, by their future."""
         self._threads: dict[str, int] = {}
@@ -96,8 +98,10 @@ class _DaskRunner:
             journal = open_store(job.root).names("runs")[-1]
             while True:
                 results = completed.next_batch(block=False)
-                self._look_for_workers()
+                if any(future.cancelled() for future in self._tasks):  # even if the client has connected again
+                    raise self._loss
                 outcomes, refused = self._read_results(job, results)
+                self._look_for_workers()
                 # If a worker dies, Dask counts that against each of its tasks, and gives up a task after a few deaths.
                 # So the scheduler gets only a few tasks for each thread, and no worker can have many.
                 limit = max(32, 4 * sum(self._threads.values())) - len(self._tasks) - len(refused)
@@ -122,11 +126,8 @@ class _DaskRunner:
         """
         try:
             threads: dict[str, int] = self._client.nthreads()
-            if any(future.cancelled() for future in self._tasks):  # even if the client has connected again
-                raise CancelledError
         except (Exception, CancelledError):  # Dask has many classes of errors for a lost connection
-            message = f"--cluster: the connection to the scheduler at {self._address} is lost"
-            raise UsageError(f"{message}; the same command goes on where this one has ended.") from None
+            raise self._loss from None
         self._threads = {address: count for address, count in threads.items() if address not in self._refusals}
         if threads and not self._threads and not self._has_results:
             raise UsageError(next(iter(self._refusals.values())))
@@ -140,18 +141,17 @@ class _DaskRunner:
     def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
         """Return the outcomes of tasks that have ended, and the tasks that a worker has refused."""
         outcomes, refused = [], []
-        for future, result in results:
+        for future, (address, outcome, *_) in results:  # for an error: its class, the error and its traceback
             task = self._tasks.pop(future)
-            if isinstance(result[1], Exception):  # `result` has the error's class, the error and its traceback
-                outcomes.append(_describe_loss(job, task, result[1]))
-            elif isinstance(result[1], Done):
-                outcomes.append(result[1])
+            if isinstance(outcome, Exception):
+                outcomes.append(_describe_loss(job, task, outcome))
+            elif isinstance(outcome, Done):
+                outcomes.append(outcome)
                 self._has_results, self._waits_for_worker = True, False
             else:
                 refused.append(task)
-                address, reason = result
                 if address not in self._refusals:
-                    self._refusals[address] = f"the worker at {address} {reason}"
+                    self._refusals[address] = f"the worker at {address} {outcome}"
                     progress.announce(f"the run does without a worker: {self._refusals[address]}")
         return outcomes, refused
 

@@ -30,7 +30,7 @@ from processes import assert_gone, children, ticks
 from sliceport.batch import cluster
 from sliceport.batch.cluster import open_cluster
 from sliceport.batch.process import RunStopped
-from sliceport.batch.store import Folder
+from sliceport.batch.store import Folder, open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import MissingExtra, UsageError
 from sliceport.progress import listen_to_progress
@@ -217,10 +217,10 @@ def test_without_a_worker_it_waits(tmp_path: Path, site: dict[str, str]) -> None
     assert {row["verdict"] for row in read_rows(tmp_path / "run")} == {"clean"}
 
 
-def test_looks_find_each_lack_of_workers_and_a_lost_connection() -> None:
+def test_looks_find_each_lack_of_workers_and_a_lost_connection(tmp_path: Path) -> None:
     """A worker comes, does a task and goes between two looks. Then the client has connected to another scheduler."""
     messages: list[str] = []
-    client: Any = SimpleNamespace(nthreads=dict)
+    client: Any = SimpleNamespace(nthreads=dict, next_batch=dict, close=dict, status="closed")
     future: Any = Future()
     task, done = Task("a.onnx", "a.onnx"), Done("a.onnx", "", "clean")
     runner = cluster._DaskRunner(client, "node1:8786", completed=client)
@@ -233,8 +233,9 @@ def test_looks_find_each_lack_of_workers_and_a_lost_connection() -> None:
     assert messages == 2 * ["no worker is connected to node1:8786; waiting for one"]
     runner._tasks[future] = task
     future.cancel()
+    open_store(str(tmp_path)).write("runs/a.jsonl", b"")
     with pytest.raises(UsageError, match="the connection to the scheduler at node1:8786 is lost; the same command"):
-        runner._look_for_workers()
+        next(runner.run(Job("lower", str(tmp_path)), []))
 
 
 def test_end_of_a_run_ends_no_model_of_another_run(tmp_path: Path, site: dict[str, str]) -> None:
@@ -347,8 +348,7 @@ def test_worker_that_does_not_see_the_results_is_refused(tmp_path: Path, site: d
 
 
 def test_a_worker_that_does_not_see_a_file_does_not_fit(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "a.jsonl").touch()
+    open_store(str(tmp_path)).write("runs/a.jsonl", b"")
     root, describe = str(tmp_path), cluster.describe_refusal
     rule = "models and results must lie in"
     assert describe(root, "runs/a.jsonl", None) == describe(root, "runs/a.jsonl", __file__) == ""
