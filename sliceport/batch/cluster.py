@@ -1,7 +1,7 @@
 """Tasks on a cluster: the scheduler of dask.distributed gives them to its workers.
 
 The workers write results to the store. If a worker dies, Dask gives its tasks to other workers. If the scheduler is
-lost, the run ends, and the same command continues it.
+lost, the run ends, and the same command continues it. A worker may serve several runs, each by several threads.
 """
 
 from __future__ import annotations
@@ -9,41 +9,37 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import queue
+import platform
 import re
+import threading
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
-from sliceport.batch.cluster_worker import needed_versions, stop_run
-from sliceport.batch.names import is_url
+from sliceport.batch.process import process
 from sliceport.batch.result import make_failure_row
 from sliceport.batch.runner import Runner
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
+from sliceport.batch.versions import describe_difference, versions
 from sliceport.errors import MissingExtra, SliceportError, UsageError
+from sliceport.sandbox import supervisor
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future, as_completed
 
 _URL = re.compile(r"(?:dask://|(tcp://|tls://))((?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5})/?")
 """Protocol, host and port of a scheduler. For `dask://`, Dask's configuration sets the protocol."""
 _TIMEOUT = 20.0
 """Seconds to wait for the scheduler: to connect, to stop the run on its workers, and to disconnect."""
-_RETRIES = 2
-"""Number of times that Dask repeats a task after an exception, for example if a network share did not answer."""
-_MIN_FUTURES, _FUTURES_A_THREAD = 32, 4
-"""The scheduler gets at most 32 tasks at once, or 4 for each thread of the workers if that is more.
-
-If it had all tasks, a worker could have many of them. When a worker dies, Dask counts that against each task of the
-worker, and gives up a task after a few deaths.
-"""
 _INTERVAL = 3.0
 """Seconds between two looks for workers while no task ends."""
+_stop_events: dict[str, threading.Event] = {}
+"""An event for each run that this worker has accepted, or that is over. The event is set when the run is over."""
 
 
 def open_cluster(url: str) -> Runner:
@@ -57,13 +53,12 @@ def open_cluster(url: str) -> Runner:
     if match is None:
         raise UsageError(f"--cluster must be dask://HOST:PORT, the scheduler of dask.distributed, got {url!r}.")
     try:
-        from distributed import Client
+        from distributed import Client, as_completed
     except ImportError:
         raise MissingExtra.of("distributed", "dask", "by --cluster") from None
-    # Dask gives these loggers handlers that print tracebacks when a scheduler ends.
+    # These loggers print tracebacks when a scheduler ends.
     for name in ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"):
-        logging.getLogger(name).handlers[:] = [logging.NullHandler()]
-        logging.getLogger(name).propagate = False
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     address = (match[1] or "") + match[2]
     progress.say(f"connecting to {address}")
     try:
@@ -71,7 +66,8 @@ def open_cluster(url: str) -> Runner:
     except Exception as error:  # each cause, such as the network or TLS, has errors of its own
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
         raise UsageError(f"--cluster: the scheduler at {address} cannot be reached ({reason}).") from None
-    return _DaskRunner(client, address).run
+    completed = as_completed(loop=client.loop, with_results=True, raise_errors=False)
+    return _DaskRunner(client, address, completed).run
 
 
 class _DaskRunner:
@@ -82,47 +78,40 @@ class _DaskRunner:
     cannot load a registered plugin does not start, and the plugin of a killed client stays registered.
     """
 
-    def __init__(self, client: Client, address: str) -> None:
-        self._client, self._address = client, address
+    def __init__(self, client: Client, address: str, completed: as_completed) -> None:
+        self._client, self._address, self._completed = client, address, completed
         loss = f"--cluster: the connection to the scheduler at {address} is lost"
-        self._loss_message = f"{loss}; the same command goes on where this one has ended."
-        self._tasks: dict[Any, Task] = {}
-        """Tasks under way, by their future. Dask cancels a task if no reference to its future is left."""
-        self._results: queue.Queue[tuple[Any, Any]] = queue.Queue()
-        """Futures that are done, with their results; None if the task failed."""
+        self._loss = UsageError(f"{loss}; the same command goes on where this one has ended.")
+        self._tasks: dict[Future[Any], Task] = {}
+        """Tasks under way, by their future."""
+        self._threads: dict[str, int] = {}
+        """Number of threads of each worker that may fit, by its address."""
         self._refusals: dict[str, str] = {}
         """The reason why each worker that does not fit refuses the run, by its address."""
-        self._fit: list[str] = []
-        """Addresses of the workers that may fit."""
-        self._limit = _MIN_FUTURES
-        self._has_results = False
-        self._waits_for_worker = False
+        self._has_results = self._waits_for_worker = False
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """Give all tasks to the workers, and yield the outcome of each task once."""
+        client, completed, remaining = self._client, self._completed, iter(tasks)
         try:
             # A worker that sees this file sees the results; see `describe_refusal`. A run writes its journal first.
             journal = open_store(job.root).names("runs")[-1]
-            remaining = iter(tasks)
             while True:
-                if self._results.empty():
-                    self._look_for_workers()
-                for task in islice(remaining, max(0, self._limit - len(self._tasks))):
-                    self._submit(job, task, journal)
+                results = completed.next_batch(block=False)
+                if any(future.cancelled() for future in self._tasks):  # even if the client has connected again
+                    raise self._loss
+                outcomes, refused = self._read_results(job, results)
+                self._look_for_workers()
+                # If a worker dies, Dask counts that against each of its tasks, and gives up a task after a few deaths.
+                # So the scheduler gets only a few tasks for each thread, and no worker can have many.
+                limit = max(32, 4 * sum(self._threads.values())) - len(self._tasks) - len(refused)
+                self._submit(job, journal, [*refused, *islice(remaining, max(0, limit))])
+                yield from outcomes
                 if not self._tasks:
                     return
-                try:
-                    future, result = self._results.get(timeout=_INTERVAL)
-                except queue.Empty:
-                    continue
-                task = self._tasks.pop(future)
-                done = self._read_result(job, task, future, result)
-                if done is None:
-                    self._submit(job, task, journal)
-                else:
-                    yield done
+                with completed.thread_condition:
+                    completed.thread_condition.wait_for(completed.has_ready, _INTERVAL)
         finally:
-            client = self._client
             if client.status == "running":  # otherwise the scheduler is lost, and its workers end
                 with suppress(Exception, CancelledError):  # the cluster may just be ending
                     # `client.run` has no time limit, and would wait for a worker that does not answer; `sync` has one.
@@ -130,89 +119,132 @@ class _DaskRunner:
             client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
-        """Update the list of workers that may fit, and the limit of tasks under way. Announce a lack of workers.
+        """Update the workers that may fit. Announce a lack of them.
 
         Raises:
             UsageError: Workers are connected, but none fits and none has done a task; or the connection is lost.
         """
-        threads: dict[str, int] = self._ask(self._client.nthreads)
-        self._fit = [address for address in threads if address not in self._refusals]
-        if not self._fit:
-            if threads and not self._has_results:
-                others = f" (and {len(threads) - 1} more workers)" if len(threads) > 1 else ""
-                raise UsageError(next(iter(self._refusals.values())) + others)
-            if not self._waits_for_worker:
-                worker = "worker that fits" if threads else "worker"
-                progress.announce(f"no {worker} is connected to {self._address}; waiting for one")
-            if threads:  # they would refuse the tasks again at once
-                time.sleep(_INTERVAL)
-        self._waits_for_worker = not self._fit
-        self._limit = max(_MIN_FUTURES, _FUTURES_A_THREAD * sum(threads[address] for address in self._fit))
+        try:
+            threads: dict[str, int] = self._client.nthreads()
+        except (Exception, CancelledError):  # Dask has many classes of errors for a lost connection
+            raise self._loss from None
+        self._threads = {address: count for address, count in threads.items() if address not in self._refusals}
+        if threads and not self._threads and not self._has_results:
+            raise UsageError(next(iter(self._refusals.values())))
+        if not self._threads and not self._waits_for_worker:
+            worker = "worker that fits" if threads else "worker"
+            progress.announce(f"no {worker} is connected to {self._address}; waiting for one")
+        self._waits_for_worker = not self._threads
+        if threads and not self._threads:  # they would refuse the tasks again at once
+            time.sleep(_INTERVAL)
 
-    def _submit(self, job: Job, task: Task, journal: str) -> None:
-        """Give a task to the scheduler. Prefer workers that have not refused the run."""
+    def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
+        """Return the outcomes of tasks that have ended, and the tasks that a worker has refused."""
+        outcomes, refused = [], []
+        for future, (address, outcome, *_) in results:  # for an error: its class, the error and its traceback
+            task = self._tasks.pop(future)
+            if isinstance(outcome, Exception):
+                outcomes.append(_describe_loss(job, task, outcome))
+            elif isinstance(outcome, Done):
+                outcomes.append(outcome)
+                self._has_results, self._waits_for_worker = True, False
+            else:
+                refused.append(task)
+                if address not in self._refusals:
+                    self._refusals[address] = f"the worker at {address} {outcome}"
+                    progress.announce(f"the run does without a worker: {self._refusals[address]}")
+        return outcomes, refused
+
+    def _submit(self, job: Job, journal: str, tasks: Sequence[Task]) -> None:
+        """Give tasks to the scheduler. Prefer workers that have not refused the run."""
         run, needed = self._client.id, needed_versions()
-        model = task.location if not is_url(task.location) and os.path.exists(task.location) else None
-        packed = pickle.dumps((job, task, journal, model))
 
         # Dask pickles the code of a local function. Of a global function it pickles the name, which a scheduler without
-        # sliceport could not load. The function returns the address of the worker, and the outcome. If the worker
-        # refuses the run, it returns the reason instead of the outcome, as a predicate; see `serve`.
-        def sliceport_task() -> tuple[str, Done | str]:
+        # sliceport could not load. The function returns the address of the worker, and what `serve` returns.
+        def sliceport_task(packed: bytes) -> tuple[str, Done | str]:
             from distributed import get_worker
 
-            address = get_worker().address
             try:
-                from sliceport.batch.cluster_worker import serve
+                from sliceport.batch.cluster import serve
             except ImportError as error:
-                return address, f"lacks this version of sliceport ({error}); install it there."
-            return address, serve(run, needed, packed)
+                return get_worker().address, f"lacks this version of sliceport ({error}); install it there."
+            return get_worker().address, serve(run, needed, packed)
 
-        options: dict[str, Any] = {"pure": False, "retries": _RETRIES}  # not pure: each future has a key of its own
-        if self._refusals and self._fit:
+        # Dask repeats a task twice after an exception, for example if a network share did not answer.
+        options: dict[str, Any] = {"retries": 2, "pure": False}  # not pure: each future has a key of its own
+        if self._refusals and self._threads:
             # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
-            options |= {"workers": self._fit, "allow_other_workers": True}
-        future = self._ask(self._client.submit, sliceport_task, **options)
-        self._tasks[future] = task
-        self._client.loop.add_callback(self._fetch, future)  # type: ignore[union-attr]
+            options |= {"workers": list(self._threads), "allow_other_workers": True}
+        packed = [pickle.dumps((job, task, journal, os.path.exists(task.location))) for task in tasks]
+        # `map` would rank the tasks, and Dask would repeat the same ones first after each death of a worker.
+        futures = [self._client.submit(sliceport_task, data, **options) for data in packed]
+        self._tasks.update(zip(futures, tasks, strict=True))
+        self._completed.update(futures)
 
-    async def _fetch(self, future: Any) -> None:
-        """Put a future and its result into `_results`. Dask repeats the task if its worker dies with the result."""
-        result = None
-        with suppress(Exception, CancelledError):  # the connection is lost
-            result = await self._client.gather(future, errors="skip", asynchronous=True)
-        self._results.put((future, result))
 
-    def _read_result(self, job: Job, task: Task, future: Any, result: Any) -> Done | None:
-        """Return the outcome of a task. If the worker refused the task, note and announce the reason, and return None.
+def _describe_loss(job: Job, task: Task, error: Exception) -> Done:
+    """Return the outcome of a task that Dask has given up. Raise its error if results cannot be stored."""
+    from distributed import KilledWorker
 
-        Raises:
-            SliceportError: The task raised it, because results cannot be stored; or the connection is lost.
-        """
-        from distributed import KilledWorker
+    if isinstance(error, SliceportError):
+        raise error
+    message = f"no worker could do it ({type(error).__name__}: {error})."
+    if isinstance(error, KilledWorker):
+        message = "every worker that it was given to ended; the same command tries it again."
+    return Done(task.model, "", "lost", row=make_failure_row(job.command, "lost", message, task.model))
 
-        if result is not None:
-            address, outcome = result
-            if isinstance(outcome, Done):
-                self._has_results = True
-                return outcome
-            if address not in self._refusals:
-                self._refusals[address] = f"the worker at {address} {outcome}"
-                progress.announce(f"the run does without a worker: {self._refusals[address]}")
-            return None
-        if future.status != "error":  # such as "cancelled": the client cancels futures when the connection is lost
-            raise UsageError(self._loss_message)
-        error = future.exception()
-        if isinstance(error, SliceportError):
-            raise error
-        message = f"no worker could do it ({type(error).__name__}: {error})."
-        if isinstance(error, KilledWorker):
-            message = "every worker that it was given to ended; the same command tries it again."
-        return Done(task.model, "", "lost", row=make_failure_row(job.command, "lost", message, task.model))
 
-    def _ask(self, request: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Call a method of the client. Any error counts as a lost connection, because Dask has many classes for it."""
-        try:
-            return request(*args, **options)
-        except (Exception, CancelledError):
-            raise UsageError(self._loss_message) from None
+def needed_versions() -> dict[str, str]:
+    """Return the versions that all machines of a run must share: packages, and Python."""
+    return versions() | {"python": ".".join(platform.python_version_tuple()[:2])}
+
+
+def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
+    """Do a task of a run and return the outcome. If this worker does not fit the run, return why, as a predicate.
+
+    The worker needs the versions in `needed`. `packed` holds the pickled job, task and name of the journal, and whether
+    the client sees the model as a file. They are unpickled after the versions are compared, because other versions may
+    fail to read them.
+
+    Raises:
+        RunStopped: The run is over.
+        UsageError: Results cannot be read or stored, or no child process can be started.
+    """
+    if difference := describe_difference(needed_versions(), needed):
+        return f"has {difference}, and would compute something else; install the same versions."
+    job, task, journal, is_file = pickle.loads(packed)  # noqa: S301 - from the client, whose code runs here anyway
+    # A run that this worker has accepted is not checked again.
+    if run not in _stop_events and (refusal := describe_refusal(job.root, journal, task.location if is_file else None)):
+        return refusal
+    stop_event = _stop_events.setdefault(run, threading.Event())
+    store = open_store(job.root)
+    scratch = store.new_scratch()
+    try:
+        return process(job, task, scratch, stop_event)
+    finally:
+        store.remove_scratch(scratch)
+        if stop_event.is_set():
+            supervisor.end_idle()
+
+
+def describe_refusal(root: str, journal: str, model: str | None) -> str:
+    """Return why this worker cannot take part in a run, as a predicate. Return "" if it sees the results and the model.
+
+    The folder or URL `root` holds the results if it contains the journal, because the name of the journal is random.
+    `model` is a path. It is None if the model is at a URL, or if the client does not see the model either.
+    """
+    try:
+        sees_results = open_store(root).has(journal)
+    except SliceportError as error:
+        return f"cannot open the results: {error}"
+    if sees_results and (model is None or os.path.exists(model)):
+        return ""
+    missing = model if sees_results else f"{root}/{journal}"
+    rule = "models and results must lie in folders that all machines see by the same path, or at URLs"
+    return f"does not see '{missing}'; {rule}."
+
+
+def stop_run(run: str) -> None:
+    """End the tasks of a run on this worker, and the idle child processes. Tasks of other runs go on."""
+    supervisor.end_calls(_stop_events.setdefault(run, threading.Event()))
+    supervisor.end_idle()
