@@ -6,7 +6,8 @@ exist. It must be understandable inside another library's traceback.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,6 +62,41 @@ class MissingExtra(SliceportError, ImportError):
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
         """Return the error for a package that `extra` installs. `purpose` follows "is needed", such as `by --html`."""
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
+
+
+_OUT_OF_MEMORY = ("bad_alloc", "alloc failed", "Failed to allocate memory")
+"""Texts by which C++, protobuf and onnxruntime report a lack of memory. They have no class of errors for it."""
+
+
+def list_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and the errors that led to it, the latest first."""
+    seen: set[int] = set()  # chains of errors can be circular
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error, or one that led to it, means that there was not enough memory."""
+    for cause in list_causes(error):
+        if isinstance(cause, MemoryError) or getattr(cause, "errno", None) == errno.ENOMEM:
+            return True
+        # A C++ library may end its process instead. The process then prints the text.
+        message = f"{cause} {getattr(cause, 'stderr', '')}"
+        if any(text in message for text in _OUT_OF_MEMORY):
+            return True
+    return False
+
+
+def raise_if_out_of_memory(error: BaseException) -> None:
+    """Raise a MemoryError if an error means that there was not enough memory.
+
+    A handler of a library's errors calls this first. Otherwise it would blame a model, a file or an option.
+    """
+    if is_out_of_memory(error):
+        raise MemoryError from error
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:

@@ -16,7 +16,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
 from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, UsageError, raise_if_out_of_memory
 from sliceport.sandbox.place import check_not_read, write_files
 
 
@@ -28,8 +28,8 @@ def read_to_change(model: Any) -> CheckedModel:
         UsageError: See `read_any`.
     """
     checked = read_any(model)
-    if checked.proto.training_info:
-        with path_in_errors(checked.path):
+    with path_in_errors(checked.path):
+        if checked.proto.training_info:
             raise ModelError("it has training_info, which would be lost; remove it first.")
     return checked
 
@@ -59,6 +59,7 @@ def to_ir(checked: CheckedModel) -> ir.Model:
         try:
             model = ir.serde.deserialize_model(checked.proto)
         except Exception as error:
+            raise_if_out_of_memory(error)
             raise ModelError(f"the model cannot be represented: {describe_cause(error)}.") from error
         for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
             if "ai.onnx" in imports:
@@ -144,7 +145,7 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
     unopened = [(tensor, set_tensor) for tensor, set_tensor in external_tensors(model) if tensor.raw is None]
     for tensor, set_tensor in unopened:
         if tensor.nbytes <= max_loaded:
-            with suppress(Exception):  # the error is reported for the node that reads the tensor
+            with suppress(ModelError):  # the error is reported for the node that reads the tensor
                 set_tensor(load_external(tensor))
     try:
         yield
@@ -208,10 +209,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         ModelError: onnx-ir cannot represent the model.
     """
     name_left_out_outputs(model)
-    try:
-        return serialize(model)
-    except Exception as error:  # onnx-ir and protobuf have several classes of errors
-        raise ModelError(f"the changed model cannot be serialized: {describe_cause(error)}.") from error
+    return serialize(model, "the changed model cannot be serialized")
 
 
 def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -269,10 +267,7 @@ def load_externals(tensors_and_setters: Iterable[_TensorAndSetter]) -> None:
         ModelError: A tensor cannot be read.
     """
     for tensor, set_tensor in tensors_and_setters:
-        try:
-            set_tensor(load_external(tensor))
-        except Exception as error:
-            raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
+        set_tensor(load_external(tensor))
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
@@ -280,10 +275,11 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
     weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
         with weights:
-            onnx.save_model(serialize(model), path)
-    except OSError:  # `write_files` turns it into a UsageError
+            path.write_bytes(to_bytes(serialize(model, f"{path.name!r} cannot be written"), repr(path.name)))
+    except (ModelError, OSError):  # `write_files` turns an OSError into a UsageError
         raise
-    except Exception as error:  # onnx-ir and protobuf have several classes of errors
+    except Exception as error:  # onnx-ir has several classes of errors
+        raise_if_out_of_memory(error)
         raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
 
 

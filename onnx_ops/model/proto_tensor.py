@@ -13,6 +13,7 @@ from onnx.numpy_helper import to_array
 from onnx_ops.model.element_type import BITS, ElementType
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.views import Array
+from sliceport.errors import ModelError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -91,7 +92,7 @@ class Tensor:
         """Read external elements into memory, and close their file. `raw` loses its doc string and metadata.
 
         Raises:
-            Exception: The file cannot be read; onnx-ir has several classes of errors for that.
+            ModelError: The file cannot be read.
         """
         data, raw = self._read_file().tobytes(), self.raw
         self.raw = onnx.TensorProto(name=raw.name, data_type=raw.data_type, dims=raw.dims, raw_data=data)
@@ -99,7 +100,7 @@ class Tensor:
     def try_to_load(self) -> None:
         """Load external elements of up to `LARGE_BYTES`, if they can be read."""
         if self.is_external and self.nbytes <= LARGE_BYTES:
-            with suppress(Exception):  # the error is reported for the node that reads the tensor
+            with suppress(ModelError):  # the error is reported for the node that reads the tensor
                 self.load()
 
     def _read_file(self) -> ir.Tensor[Any]:

@@ -12,13 +12,17 @@ import onnx
 
 from onnx_ops.model.check import check_proto
 from onnx_ops.model.check_tensor import Findings
+from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from sliceport.arguments import is_path
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, UsageError, raise_if_out_of_memory
 from sliceport.wording import shorten
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+MAX_BYTES = 2**31 - 1
+"""The size in bytes of the largest message that protobuf writes."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +53,13 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
         raise ModelError(f"'{os.fspath(path)}': it cannot be read (Is a directory).")
     try:
         return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
-    except OSError as error:
-        reason = f"it cannot be read ({error.strerror or error})"
-    except MemoryError:
-        raise
     except Exception as error:  # protobuf raises errors of its own classes, which differ between its versions
-        if "alloc failed" in str(error):
-            raise MemoryError from None
-        reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
-    raise ModelError(f"'{os.fspath(path)}': {reason}.")
+        raise_if_out_of_memory(error)
+        if isinstance(error, OSError):
+            reason = f"it cannot be read ({error.strerror or error})"
+        else:
+            reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
+        raise ModelError(f"'{os.fspath(path)}': {reason}.") from None
 
 
 def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None) -> CheckedModel:
@@ -98,25 +100,29 @@ def read_any(model: Any) -> CheckedModel:
         raise UsageError(f"a model is {expected}, got {type(model).__name__}.")
     import onnx_ir as ir
 
-    try:
-        proto = serialize(model)
-    except Exception as error:  # onnx-ir and protobuf have several classes of errors
-        raise ModelError(f"the model cannot be serialized: {describe_cause(error)}.") from error
+    proto = serialize(model, "the model cannot be serialized")
     tensors = (value.const_value for value in model.graph.initializers.values())
     # onnx-ir stores the folder in each external tensor. All data files of a model are in one folder.
     folders = [str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)]
     return check_model(proto, *folders[:1])
 
 
-def serialize(model: ir.Model) -> onnx.ModelProto:
+def serialize(model: ir.Model, failure: str) -> onnx.ModelProto:
     """Return a model as a ModelProto. onnx-ir writes the metadata of tensors twice; the copies are removed here.
 
+    An error message begins with `failure`, such as `the model cannot be serialized`.
+
     Raises:
-        Exception: The model cannot be serialized; onnx-ir and protobuf have several classes of errors for that.
+        ModelError: onnx-ir cannot represent the model, or cannot read its tensors.
+        MemoryError: The model does not fit into memory.
     """
     import onnx_ir as ir
 
-    proto = ir.serde.serialize_model(model)
+    try:
+        proto = ir.serde.serialize_model(model)
+    except Exception as error:  # onnx-ir and protobuf have several classes of errors
+        raise_if_out_of_memory(error)
+        raise ModelError(f"{failure}: {describe_cause(error)}.") from error
     for tensor in all_tensors(proto):
         entries = {entry.key: entry.value for entry in tensor.metadata_props}
         if len(entries) < len(tensor.metadata_props):
@@ -126,22 +132,29 @@ def serialize(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
-def to_bytes(proto: onnx.ModelProto, name: str) -> bytes:
-    """Return a serialized model.
+def to_bytes(proto: onnx.ModelProto | onnx.TensorProto, name: str) -> bytes:
+    """Return a serialized model or tensor.
 
     Args:
-        proto: The model.
+        proto: The model or tensor.
         name: The subject of the error message.
 
     Raises:
-        ModelError: The model is too large for a file.
+        ModelError: The model or tensor has more bytes than protobuf writes.
+        MemoryError: The bytes do not fit into memory.
     """
     try:
         return bytes(proto.SerializeToString())
-    except MemoryError:
-        raise
-    except Exception as error:  # a ValueError, or since protobuf 7 an EncodeError
-        raise ModelError(f"{name} cannot be written ({error}); it may be larger than 2 GiB.") from None
+    except Exception as error:  # an error without a reason: a ValueError, or since protobuf 7 an EncodeError
+        tensors = map(Tensor, [proto] if isinstance(proto, onnx.TensorProto) else all_tensors(proto))
+        check_bytes(sum(tensor.nbytes for tensor in tensors if not tensor.is_external), name)
+        raise MemoryError from error
+
+
+def check_bytes(count: int, name: str) -> None:
+    """Raise a ModelError if the data of a model or tensor are too large for protobuf; see `to_bytes`."""
+    if count > MAX_BYTES:
+        raise ModelError(f"{name} has {count} bytes of data, and protobuf writes at most {MAX_BYTES}.")
 
 
 def is_onnx_ir(model: Any) -> bool:

@@ -17,10 +17,10 @@ from sliceport.cli.pages import add_pages, check_page_files, write_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import Command, load
 from sliceport.commands.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
-from sliceport.errors import ModelError, SliceportError, UsageError
+from sliceport.errors import ModelError, SliceportError, UsageError, is_out_of_memory, raise_if_out_of_memory
 from sliceport.json_text import to_text
 from sliceport.sandbox import signals, supervisor
-from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildLost, ChildTimedOut
+from sliceport.sandbox.child_process import ChildCrashed, ChildDied, ChildKilled, ChildLost, ChildTimedOut
 from sliceport.sandbox.place import Placement, collect_placements, remove_scratch
 from sliceport.sandbox.scratch import new_name
 from sliceport.wording import command_line_spelling, describe_unforeseen
@@ -168,13 +168,15 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
 
 def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory: int | None) -> str:
     """Return why the work ended, in the rest of a sentence that begins with the name of the model's file."""
-    if supervisor.is_out_of_memory(error):
+    if is_out_of_memory(error):
         if memory is None:
             return describe_unforeseen(MemoryError())
         return f"it takes more than {memory / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
     if isinstance(error, ChildTimedOut) and timeout is not None:
         return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
     cause = "; the system may have run out of memory" if isinstance(error, ChildKilled) else ""
+    if memory is not None and isinstance(error, ChildCrashed):  # some libraries do not check what they allocate
+        cause = f"; it may need more than {memory / 2**20:.0f} MiB of memory, and --memory 0 disables the limit"
     return f"its process {error}{cause}."
 
 
@@ -216,8 +218,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             import traceback
 
             traceback.print_exc()
-        if isinstance(error, MemoryError):
-            raise
+        raise_if_out_of_memory(error)
         raise SliceportError(
             f"'{work.model}': {describe_unforeseen(error, '-vv shows where; please report it with this model')}"
         ) from error

@@ -74,6 +74,12 @@ def rewrite(
             ("--memory", "512M"),
             "it takes more than 512 MiB of memory; --memory 0 disables the limit.",
         ),
+        (
+            "os.abort()",
+            ("--memory", "512M"),
+            "its process was ended by SIGABRT; it may need more than 512 MiB of memory, and --memory 0 disables the "
+            "limit.",
+        ),
         ("os._exit(3)", (), "its process ended with exit code 3."),
         ("time.sleep(600)", ("--timeout", "0.5"), "it takes more than 0.5 s; --timeout 0 disables the limit."),
         (
