@@ -24,13 +24,15 @@ def read_to_change(model: Any) -> CheckedModel:
     """Read and check a model that will be changed; see `read_any`. Refuse a model that onnx-ir would not keep whole.
 
     Raises:
-        ModelError: See `read_any`; or the model has training_info, which onnx-ir does not keep.
+        ModelError: See `read_any`; or the model has training_info or an `outer_output`, which onnx-ir does not keep.
         UsageError: See `read_any`.
     """
     checked = read_any(model)
     with path_in_errors(checked.path):
         if checked.proto.training_info:
             raise ModelError("it has training_info, which would be lost; remove it first.")
+        if name := checked.findings.outer_output:
+            raise ModelError(f"a body returns {name!r}, a value of a graph around it; return its Identity instead.")
     return checked
 
 

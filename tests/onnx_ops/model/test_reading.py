@@ -434,6 +434,7 @@ def test_parts_that_would_be_lost_are_refused(tmp_path: Path, invoke: Invoke) ->
         (in_body, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
         (trained, "it has training_info, which would be lost; remove it first."),
         (sparse, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
+        (outer, "a body returns 'x', a value of a graph around it; return its Identity instead."),
     ):
         onnx.save(model, tmp_path / "m.onnx")
         for command in ("rewrite", "harden"):
