@@ -100,17 +100,17 @@ def read_any(model: Any) -> CheckedModel:
         raise UsageError(f"a model is {expected}, got {type(model).__name__}.")
     import onnx_ir as ir
 
-    proto = serialize(model, "the model cannot be serialized")
+    proto = serialize(model)
     tensors = (value.const_value for value in model.graph.initializers.values())
     # onnx-ir stores the folder in each external tensor. All data files of a model are in one folder.
     folders = [str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)]
     return check_model(proto, *folders[:1])
 
 
-def serialize(model: ir.Model, failure: str) -> onnx.ModelProto:
+def serialize(model: ir.Model, failure: str = "the model cannot be serialized") -> onnx.ModelProto:
     """Return a model as a ModelProto. onnx-ir writes the metadata of tensors twice; the copies are removed here.
 
-    An error message begins with `failure`, such as `the model cannot be serialized`.
+    An error message begins with `failure`.
 
     Raises:
         ModelError: onnx-ir cannot represent the model, or cannot read its tensors.
@@ -133,11 +133,7 @@ def serialize(model: ir.Model, failure: str) -> onnx.ModelProto:
 
 
 def to_bytes(proto: onnx.ModelProto | onnx.TensorProto, name: str) -> bytes:
-    """Return a serialized model or tensor.
-
-    Args:
-        proto: The model or tensor.
-        name: The subject of the error message.
+    """Return a serialized model or tensor. An error message begins with `name`.
 
     Raises:
         ModelError: The model or tensor has more bytes than protobuf writes.
