@@ -145,7 +145,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
                 continue
             try:
                 tensors |= _run_nodes(self.analysis.model, group)
-            except (ModelError, RunFailed):  # bisect to find the nodes that the session refuses
+            except (ModelError, RunFailed, MemoryError):  # bisect to find the nodes that the session refuses
                 failures += 1
                 half = len(group) // 2
                 pending_groups += [group[half:], group[:half]] if half else []  # a single node stays as it is
