@@ -65,7 +65,7 @@ class MissingExtra(SliceportError, ImportError):
 
 
 _OUT_OF_MEMORY = ("bad_alloc", "alloc failed", "Failed to allocate memory")
-"""Texts by which C++, protobuf and onnxruntime report a lack of memory. They have no class of errors for it."""
+"""Texts in the errors of C++, protobuf and onnxruntime for a lack of memory, which have no class of their own."""
 
 
 def list_causes(error: BaseException) -> Iterator[BaseException]:

@@ -83,14 +83,3 @@ def crash_late_or_hang(seconds: float) -> None:
         time.sleep(seconds)
         os.abort()
     time.sleep(600)
-
-
-def serialize_weights(count: int) -> int:
-    """Serialize a model with weights of `count` bytes, and return its size."""
-    import onnx
-
-    from onnx_ops.model.read import to_bytes
-
-    model = onnx.ModelProto()
-    model.graph.initializer.add(name="w", data_type=onnx.TensorProto.INT8, dims=[count], raw_data=bytes(count))
-    return len(to_bytes(model, "the model"))

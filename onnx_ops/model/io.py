@@ -260,10 +260,7 @@ def _embed_tensors(model: ir.Model) -> None:
 
 
 def load_externals(tensors_and_setters: Iterable[_TensorAndSetter]) -> None:
-    """Replace the external tensors of a model by copies in memory.
-
-    Args:
-        tensors_and_setters: The tensors, each with a function that puts the copy in its place; see `external_tensors`.
+    """Replace external tensors of a model, listed as by `external_tensors`, by copies in memory.
 
     Raises:
         ModelError: A tensor cannot be read.

@@ -62,7 +62,7 @@ def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str
         data_folder: The folder of external data, or an empty string.
 
     Raises:
-        ModelError: The model cannot be serialized, for example because it has more than 2 GiB.
+        ModelError: The model is too large; see `to_bytes`.
     """
     defaults = {tensor.name for tensor in proto.graph.initializer}  # inputs with a default need not be passed
     inputs = [value.name for value in proto.graph.input if value.name not in defaults]

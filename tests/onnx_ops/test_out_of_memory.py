@@ -15,7 +15,6 @@ import pytest
 from google.protobuf.message import EncodeError
 from onnx import numpy_helper
 from onnx_models import parse, read_model
-from sandbox_calls import serialize_weights
 
 import sliceport
 from onnx_ops.infer import inference
@@ -23,11 +22,12 @@ from onnx_ops.model.external_data import load_whole
 from onnx_ops.model.io import to_proto, write_proto
 from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.raise_opset import raise_opset
-from onnx_ops.model.read import read_proto
+from onnx_ops.model.read import read_proto, to_bytes
 from onnx_ops.passes.optimizers import ONNXSCRIPT, run_optimizer
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from sliceport.arguments import load_array
 from sliceport.engines.engine import WholeModel
+from sliceport.entry_points import load_entry_points
 from sliceport.errors import ModelError
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled
@@ -61,6 +61,7 @@ ACTIONS: dict[str, Callable[[Path], object]] = {
     ),
     "sliceport.sandbox.supervisor.call": lambda path: run_optimizer(ONNXSCRIPT, read_model(path)),
     "numpy.load": load_array,
+    "importlib.metadata.EntryPoint.load": lambda _: load_entry_points("sliceport.formats", lambda _: ""),
 }
 ERRORS = (MemoryError(), ValueError("Arena alloc failed"), RuntimeError("std::bad_alloc"), OSError(errno.ENOMEM, ""))
 
@@ -80,8 +81,10 @@ def test_lack_of_memory_is_not_blamed_on_the_model(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is enforced on Linux alone")
 def test_protobuf_that_lacks_memory_raises_memory_error() -> None:
-    with pytest.raises(MemoryError):  # the weights are allocated twice to make the model, and once more to write it
-        supervisor.call(serialize_weights, 2**26, memory=5 * 2**25)
+    model = parse(MODEL)
+    model.graph.initializer.add(name="w", data_type=onnx.TensorProto.INT8, dims=[2**26], raw_data=bytes(2**26))
+    with pytest.raises(MemoryError):
+        supervisor.call(to_bytes, model, "the model", memory=2**25)
 
 
 class Unwritable:
