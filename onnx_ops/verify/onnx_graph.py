@@ -110,7 +110,7 @@ class OnnxGraph:
         return self._to_whole(proto, self.inputs, self.outputs)
 
     def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
-        data, names = to_bytes(proto, "a part of the model"), (tuple(inputs), tuple(outputs))
+        data, names = to_bytes(proto, "the model to run"), (tuple(inputs), tuple(outputs))
         return WholeModel(self.format, data, *names, data_folder=self._folder, data_version=self._data_version)
 
     def cut(
