@@ -18,7 +18,7 @@ from ov_ext.operators import operator_extensions
 from ov_ext.passes import name_unnamed_nodes, note_operators
 from ov_ext.read import bind_shapes
 from sliceport.arguments import check_path, is_path
-from sliceport.errors import ModelError, UsageError, raise_if_out_of_memory
+from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import write_files
 
 
@@ -47,7 +47,8 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
     try:
         return core.read_model(os.path.abspath(name))
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        raise_if_out_of_memory(error)
+        if "bad_alloc" in str(error):
+            raise MemoryError from None
         raise ModelError(f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
@@ -66,7 +67,6 @@ def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.M
         with chdir(data_folder) if data_folder else nullcontext():  # OpenVINO reads external data of bytes from there.
             return core.read_model(data, weights) if weights else core.read_model(data)
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        raise_if_out_of_memory(error)
         raise ModelError(f"the model cannot be read by OpenVINO: {last_sentence(error)}") from None
 
 
@@ -132,7 +132,6 @@ def write_model(
         try:
             ov.save_model(model, str(folder / target.name), compress_to_fp16=False)
         except RuntimeError as error:
-            raise_if_out_of_memory(error)
             raise UsageError(f"output '{target}' cannot be written: {last_sentence(error)}") from None
 
     note_operators(model)

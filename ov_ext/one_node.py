@@ -22,7 +22,7 @@ from ov_ext.run_model import evaluate, infer
 from ov_ext.static_values import as_constant, list_bounds
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import OPENVINO_CPU
-from sliceport.errors import InvalidSlice, ModelError, raise_if_out_of_memory
+from sliceport.errors import InvalidSlice, ModelError
 from sliceport.slicing import Region
 from sliceport.slicing.node import Resolved
 
@@ -77,7 +77,6 @@ class OneNode:
             outputs = infer(model, tensors, {}) if engine == OPENVINO_CPU else evaluate(model, tensors)
             return [np.array(output.data).reshape(-1).view(np.uint8) for output in outputs]
         except RuntimeError as error:
-            raise_if_out_of_memory(error)
             raise ModelError(last_sentence(error)) from None
 
     def select(self, data: Bytes) -> list[Bytes]:

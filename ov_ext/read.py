@@ -11,7 +11,7 @@ from ov_ext.error_text import last_sentence
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import bodies_of, inputs_of, kind_of, masks_of
 from ov_ext.static_values import bounds_of, element_bounds, index_array, is_integral
-from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError, raise_if_out_of_memory
+from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.axis import INT64_MAX
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode, Spec
@@ -68,7 +68,6 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
         try:
             model.reshape(shapes)
         except RuntimeError as error:
-            raise_if_out_of_memory(error)
             raise UsageError(f"the model cannot have these shapes: {last_sentence(error)}") from None
 
 

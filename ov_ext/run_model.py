@@ -12,7 +12,7 @@ from ov_ext.error_text import last_sentence
 from ov_ext.files import read_model_bytes
 from ov_ext.tensors import to_array, to_tensor
 from sliceport.engines.engine import Value, WholeModel
-from sliceport.errors import ModelError, raise_if_out_of_memory
+from sliceport.errors import ModelError
 
 
 def run_model(
@@ -42,7 +42,6 @@ def run_model(
         results = infer(model, tensors, options) if is_compiled else evaluate(model, tensors)
         outputs = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=True)}
     except RuntimeError as error:
-        raise_if_out_of_memory(error)
         raise ModelError(last_sentence(error)) from None
     return {name: array for name, array in outputs.items() if array is not None}
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any
 
-from sliceport.errors import UsageError, raise_if_out_of_memory
+from sliceport.errors import UsageError
 from sliceport.slicing.axis import INT64_MAX
 from sliceport.wording import shorten
 
@@ -94,7 +94,6 @@ def _read_array(name: str, array: Any) -> npt.NDArray[np.generic]:
     try:
         return np.asarray(array)
     except Exception as error:  # `__array__` of another library may raise anything
-        raise_if_out_of_memory(error)
         raise UsageError(
             f"input {name!r} cannot be made a NumPy array ({shorten(str(error), _MAX_QUOTED).rstrip('.')})."
         ) from None
@@ -112,8 +111,9 @@ def load_array(file: str | os.PathLike[str]) -> npt.NDArray[Any]:
     try:
         with open(file, "rb") as opened:
             array = np.load(opened, allow_pickle=False)
+    except MemoryError:
+        raise
     except Exception as error:  # NumPy raises errors of many classes for a damaged file, such as tokenize.TokenError
-        raise_if_out_of_memory(error)
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"input file '{file}' cannot be read ({reason}).") from None
     if not isinstance(array, np.ndarray):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any
 
-from sliceport.errors import UsageError, raise_if_out_of_memory
+from sliceport.errors import UsageError
 
 
 def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Iterator[tuple[metadata.EntryPoint, Any]]:
@@ -28,7 +28,6 @@ def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Itera
             else:
                 names.add(result.name)
         except (Exception, SystemExit) as error:  # a module of another package may raise anything
-            raise_if_out_of_memory(error)
             result = UsageError(f"{label} cannot be loaded: {type(error).__name__}: {error}.")
             result.__cause__ = error
         yield point, result

@@ -64,39 +64,28 @@ class MissingExtra(SliceportError, ImportError):
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 
-_OUT_OF_MEMORY = ("bad_alloc", "alloc failed", "Failed to allocate memory")
+_OUT_OF_MEMORY = ("std::bad_alloc", "alloc failed", "Failed to allocate memory")
 """Texts in the errors of C++, protobuf and onnxruntime for a lack of memory, which have no class of their own."""
 
 
-def list_causes(error: BaseException) -> Iterator[BaseException]:
+def list_causes(error: BaseException | None) -> Iterator[BaseException]:
     """Yield an error and the errors that led to it, the latest first."""
     seen: set[int] = set()  # chains of errors can be circular
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        yield cause
-        cause = cause.__cause__ or cause.__context__
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error, or one that led to it, means that there was not enough memory."""
     for cause in list_causes(error):
-        if isinstance(cause, MemoryError) or getattr(cause, "errno", None) == errno.ENOMEM:
-            return True
-        # A C++ library may end its process instead. The process then prints the text.
-        message = f"{cause} {getattr(cause, 'stderr', '')}"
-        if any(text in message for text in _OUT_OF_MEMORY):
+        # Our messages may quote names that users give. A process that C++ ends has printed the text to stderr.
+        text = getattr(cause, "stderr", "") if isinstance(cause, SliceportError) else str(cause)
+        is_lack = isinstance(cause, MemoryError) or getattr(cause, "errno", None) == errno.ENOMEM
+        if is_lack or any(part in text for part in _OUT_OF_MEMORY):
             return True
     return False
-
-
-def raise_if_out_of_memory(error: BaseException) -> None:
-    """Raise a MemoryError if an error means that there was not enough memory.
-
-    A handler of a library's errors calls this first. Otherwise it would blame a model, a file or an option.
-    """
-    if is_out_of_memory(error):
-        raise MemoryError from error
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:

@@ -15,7 +15,6 @@ from onnx import helper, numpy_helper
 from onnx_ops.infer import shape_arithmetic
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.views import Array, Dims, read_dim, static_sizes
-from sliceport.errors import raise_if_out_of_memory
 
 MAX_BYTES = 2**20
 """The limit in bytes for a constant that is computed or read."""
@@ -146,8 +145,7 @@ def read_tensor(tensor: onnx.TensorProto) -> Array | None:
         return None
     try:
         array = np.asarray(numpy_helper.to_array(tensor))
-    except Exception as error:
-        raise_if_out_of_memory(error)
+    except Exception:
         return None
     return array if array.nbytes <= MAX_BYTES else None
 

@@ -10,14 +10,12 @@ import logging
 from types import MappingProxyType
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.propagate import propagate
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.views import ModelView
 from sliceport import progress
-from sliceport.errors import UsageError, raise_if_out_of_memory
+from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
@@ -38,13 +36,11 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
     try:
         serialized, values = model.serialize()
     except Exception as error:  # the model is too large, or has something that a file cannot hold
-        raise_if_out_of_memory(error)
         logger.debug("shape inference is left out: %s", error)
         return {}
     try:
         facts_in_order = _propagate(serialized, dict(bound_shapes))
-    except (RecursionError, DecodeError) as error:  # graphs are nested too deep for Python or protobuf
-        raise_if_out_of_memory(error)
+    except RecursionError:  # graphs are nested too deep, for our own rules too
         return {}
     pairs = zip(values, facts_in_order, strict=True)
     return {value: facts for value, facts in pairs if facts.element or facts.dims is not None or facts.non_tensor_type}
@@ -81,11 +77,10 @@ def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType(
 def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
     """Run `propagate` in a child of the sandbox, or in this process if this process is a child that may crash.
 
-    If the child dies, this process applies only the rules of this package.
+    If the child dies, or memory runs out, this process applies only the rules of this package.
 
     Raises:
-        RecursionError, DecodeError: Graphs are nested too deep.
-        MemoryError: The model and its facts do not fit into memory.
+        RecursionError: Graphs are nested too deep.
     """
     try:
         if is_expendable():
@@ -94,6 +89,6 @@ def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
         return facts
     except ChildLost as error:  # the machine's fault, not the model's
         progress.announce(f"shapes are inferred without onnx: the process for that {error}.")
-    except ChildDied as error:
+    except (ChildDied, MemoryError) as error:
         logger.debug("shape inference is repeated without onnx: %r", error)
     return propagate(model, bound_shapes, uses_onnx=False)

@@ -16,7 +16,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
 from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
-from sliceport.errors import ModelError, UsageError, raise_if_out_of_memory
+from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import check_not_read, write_files
 
 
@@ -61,7 +61,6 @@ def to_ir(checked: CheckedModel) -> ir.Model:
         try:
             model = ir.serde.deserialize_model(checked.proto)
         except Exception as error:
-            raise_if_out_of_memory(error)
             raise ModelError(f"the model cannot be represented: {describe_cause(error)}.") from error
         for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
             if "ai.onnx" in imports:
@@ -147,7 +146,7 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
     unopened = [(tensor, set_tensor) for tensor, set_tensor in external_tensors(model) if tensor.raw is None]
     for tensor, set_tensor in unopened:
         if tensor.nbytes <= max_loaded:
-            with suppress(ModelError):  # the error is reported for the node that reads the tensor
+            with suppress(Exception):  # the error is reported for the node that reads the tensor
                 set_tensor(load_external(tensor))
     try:
         yield
@@ -278,7 +277,6 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
     except (ModelError, OSError):  # `write_files` turns an OSError into a UsageError
         raise
     except Exception as error:  # onnx-ir has several classes of errors
-        raise_if_out_of_memory(error)
         raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
 
 

@@ -14,7 +14,7 @@ from onnx_ir.passes.common import InlinePass, inliner
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
 from onnx_ops.model.walk import all_graphs, all_nodes, all_values, model_graphs, model_nodes
-from sliceport.errors import ModelError, raise_if_out_of_memory
+from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
 
@@ -30,13 +30,12 @@ def inline_functions(model: ir.Model) -> None:
     _remove_unused_functions(model)  # InlinePass would inline them into each other.
     if not model.functions:
         return
-    with _linear_naming(model):
-        try:
+    try:
+        with _linear_naming(model):
             InlinePass()(model)
-        except Exception as error:
-            raise_if_out_of_memory(error)
-            reason = shorten(str(error.__cause__ or error))
-            raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
+    except Exception as error:
+        reason = shorten(str(error.__cause__ or error))
+        raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
 
 
 def _remove_unused_functions(model: ir.Model) -> None:
@@ -139,7 +138,6 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
 
     Raises:
         ModelError: The file cannot be read.
-        MemoryError: The copy does not fit into memory.
     """
     was_open = tensor.raw is not None
     try:
@@ -151,7 +149,6 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
             metadata_props=dict(tensor.metadata_props),
         )
     except Exception as error:  # onnx-ir has several classes of errors for unreadable files
-        raise_if_out_of_memory(error)
         raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
     finally:
         if not was_open:

@@ -19,10 +19,9 @@ from onnx_ops.model.element_type import BITS, ElementType
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, node_name
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
-from onnx_ops.model.read import to_bytes
+from onnx_ops.model.read import describe_cause, to_bytes
 from onnx_ops.model.views import GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims, read_dim
 from onnx_ops.model.walk import all_values
-from sliceport.errors import ModelError
 
 _NO_META: Mapping[str, Any] = MappingProxyType({})
 
@@ -342,9 +341,9 @@ class ProtoModel:
             if is_kept and tensor.is_external:
                 try:
                     tensor.load()
-                except ModelError as error:
+                except Exception as error:  # onnx-ir has several classes of errors for unreadable files
                     is_kept = False
-                    value.meta = {MISSING: str(error.__cause__)}
+                    value.meta = {MISSING: describe_cause(error)}
             if is_kept:
                 continue
             value.replace_type(tensor.raw.data_type, tensor.shape)

@@ -13,7 +13,6 @@ from onnx.numpy_helper import to_array
 from onnx_ops.model.element_type import BITS, ElementType
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.views import Array
-from sliceport.errors import ModelError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -100,7 +99,7 @@ class Tensor:
     def try_to_load(self) -> None:
         """Load external elements of up to `LARGE_BYTES`, if they can be read."""
         if self.is_external and self.nbytes <= LARGE_BYTES:
-            with suppress(ModelError):  # the error is reported for the node that reads the tensor
+            with suppress(Exception):  # the error is reported for the node that reads the tensor
                 self.load()
 
     def _read_file(self) -> ir.Tensor[Any]:

@@ -15,7 +15,7 @@ from onnx_ops.model.check_tensor import Findings
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from sliceport.arguments import is_path
-from sliceport.errors import ModelError, UsageError, raise_if_out_of_memory
+from sliceport.errors import ModelError, UsageError
 from sliceport.wording import shorten
 
 if TYPE_CHECKING:
@@ -53,13 +53,15 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
         raise ModelError(f"'{os.fspath(path)}': it cannot be read (Is a directory).")
     try:
         return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
+    except OSError as error:
+        reason = f"it cannot be read ({error.strerror or error})"
+    except MemoryError:
+        raise
     except Exception as error:  # protobuf raises errors of its own classes, which differ between its versions
-        raise_if_out_of_memory(error)
-        if isinstance(error, OSError):
-            reason = f"it cannot be read ({error.strerror or error})"
-        else:
-            reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
-        raise ModelError(f"'{os.fspath(path)}': {reason}.") from None
+        if "alloc failed" in str(error):
+            raise MemoryError from None
+        reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
+    raise ModelError(f"'{os.fspath(path)}': {reason}.")
 
 
 def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None) -> CheckedModel:
@@ -114,14 +116,12 @@ def serialize(model: ir.Model, failure: str = "the model cannot be serialized") 
 
     Raises:
         ModelError: onnx-ir cannot represent the model, or cannot read its tensors.
-        MemoryError: The model does not fit into memory.
     """
     import onnx_ir as ir
 
     try:
         proto = ir.serde.serialize_model(model)
     except Exception as error:  # onnx-ir and protobuf have several classes of errors
-        raise_if_out_of_memory(error)
         raise ModelError(f"{failure}: {describe_cause(error)}.") from error
     for tensor in all_tensors(proto):
         entries = {entry.key: entry.value for entry in tensor.metadata_props}

@@ -27,7 +27,7 @@ from onnx_ops.model.nodes import (
 )
 from onnx_ops.model.read import describe_cause
 from onnx_ops.model.views import NodeView, TensorView
-from sliceport.errors import DynamicSlice, InvalidSlice, Rule, raise_if_out_of_memory
+from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 
@@ -230,7 +230,6 @@ def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[in
     try:
         data = data or tensor.tobytes()
     except Exception as error:
-        raise_if_out_of_memory(error)
         reason = describe_cause(error)
         raise MissingParameter(f"{name} is stored outside the model and cannot be read ({reason})") from None
     if len(data) != count * width:

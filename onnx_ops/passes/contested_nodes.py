@@ -13,7 +13,7 @@ from onnx_ops.model.nodes import CONTESTED, ORIGIN, USED
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
 from onnx_ops.model.walk import all_nodes, every_node, model_graphs
-from sliceport.errors import ModelError, raise_if_out_of_memory
+from sliceport.errors import ModelError
 
 OPAQUE_DOMAIN = "sliceport.aside"
 """A domain without operators. Nothing infers from a node of this domain."""
@@ -94,7 +94,6 @@ def clone_model(model: ir.Model) -> ir.Model:
     try:
         return model.clone()
     except Exception as error:  # onnx-ir has several classes of errors for such models
-        raise_if_out_of_memory(error)
         unsorted = "its nodes are not sorted; sort them, as TopologicalSortPass of onnx_ir does"
         reason = describe_cause(error) if read_any(model).findings.is_sorted else unsorted
         raise ModelError(f"the model is not well-formed: {reason}.") from error

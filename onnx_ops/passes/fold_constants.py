@@ -20,7 +20,7 @@ from onnx_ops.passes.edits import RANDOM, holds_graph, is_used
 from onnx_ops.passes.fold_slices import as_tensors
 from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.diffing.side import RunFailed
-from sliceport.errors import ModelError, raise_if_out_of_memory
+from sliceport.errors import ModelError
 
 MAX_READ_BYTES = 2**26
 """Limit for the bytes of one constant that is read."""
@@ -233,7 +233,6 @@ def _serialize(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
     try:
         proto: onnx.TensorProto = ir.serde.serialize_tensor(loaded)
     except Exception as error:  # onnx-ir has several classes of errors
-        raise_if_out_of_memory(error)
         raise ModelError(f"the data of tensor {name!r} cannot be read ({error}).") from None
     proto.name = name
     return proto

@@ -13,7 +13,6 @@ from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array, Sizes
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
-from sliceport.errors import raise_if_out_of_memory
 from sliceport.slicing import AxisSlice, SplitSpec, as_range
 from sliceport.slicing.spec import normalize_axis
 
@@ -126,7 +125,6 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     try:
         selected, smallest = cached_read(tensor, ("indices", size), lambda: _read_indices(tensor, size))
     except Exception as error:  # the file of external data may be missing or damaged
-        raise_if_out_of_memory(error)
         raise Skip(f"its indices cannot be read ({error})") from None
     if selected is None or (opset < _NEGATIVE_INDICES_OPSET and smallest < 0):
         raise Skip(f"its indices are out of range for axis {axis} of size {size}, or not an arithmetic progression")

@@ -14,7 +14,7 @@ from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import constant, is_standard
 from onnx_ops.model.read import to_bytes
-from sliceport.errors import MissingExtra, ModelError, raise_if_out_of_memory, unknown_name
+from sliceport.errors import MissingExtra, ModelError, unknown_name
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildLost
 from sliceport.wording import shorten
@@ -65,13 +65,12 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
         serialized = to_bytes(ir.serde.serialize_model(model), "the model")
         optimized = supervisor.call(run_checked, _FUNCTIONS[name], serialized)
         return ir.serde.deserialize_model(onnx.ModelProto.FromString(optimized))
-    except ChildLost:
+    except (MemoryError, ChildLost):
         raise
     except ChildDied as error:
         raise ModelError(f"its process {error}.") from None
     except Exception as error:
         reason = shorten(str(error)).rstrip(".")
-        raise_if_out_of_memory(error)
         raise ModelError(f"{reason or type(error).__name__}.") from error
 
 
@@ -104,7 +103,6 @@ def _find_error(proto: onnx.ModelProto) -> str | None:
     try:
         onnx.checker.check_model(proto)
     except Exception as error:
-        raise_if_out_of_memory(error)
         return str(error)
     return None
 

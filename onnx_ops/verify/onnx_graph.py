@@ -23,7 +23,7 @@ from onnx_ops.verify.inputs import make_inputs
 from sliceport.defects.defect import Defect
 from sliceport.diffing.graph import Body, GraphNode, Runner
 from sliceport.engines.engine import Array, Value, WholeModel
-from sliceport.errors import UsageError, raise_if_out_of_memory
+from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.wording import shorten
 
@@ -185,7 +185,6 @@ class OnnxGraph:
         try:
             return Captured.of(onnx.numpy_helper.to_array(onnx.load_tensor(file))).array()
         except Exception as error:  # protobuf raises errors of its own classes
-            raise_if_out_of_memory(error)
             raise UsageError(f"'{file}' cannot be read as the value {name!r} ({shorten(str(error))}).") from None
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:

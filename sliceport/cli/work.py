@@ -17,7 +17,7 @@ from sliceport.cli.pages import add_pages, check_page_files, write_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import Command, load
 from sliceport.commands.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
-from sliceport.errors import ModelError, SliceportError, UsageError, is_out_of_memory, raise_if_out_of_memory
+from sliceport.errors import ModelError, SliceportError, UsageError, is_out_of_memory
 from sliceport.json_text import to_text
 from sliceport.sandbox import signals, supervisor
 from sliceport.sandbox.child_process import ChildCrashed, ChildDied, ChildKilled, ChildLost, ChildTimedOut
@@ -144,7 +144,9 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
             return _supervise(work, timeout, memory, is_supervised=is_supervised)
         with console.showing_progress():
             return compute_answer(work)
-    except (MemoryError, ChildDied) as error:
+    except Exception as error:
+        if not (isinstance(error, ChildDied) or is_out_of_memory(error)):
+            raise
         raise ModelError(f"'{work.model}': {_describe_end(error, timeout, memory)}") from None
 
 
@@ -166,7 +168,7 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
     return answer
 
 
-def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory: int | None) -> str:
+def _describe_end(error: Exception, timeout: float | None, memory: int | None) -> str:
     """Return why the work ended, in the rest of a sentence that begins with the name of the model's file."""
     if is_out_of_memory(error):
         if memory is None:
@@ -186,7 +188,6 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
     With an `owner`, leave the output in scratch folders with that name. `Answer.placements` has the final paths.
 
     Raises:
-        MemoryError: The work needs more memory.
         UsageError: An option cannot be used.
         ChildLost: The machine ended a process that this one waited for.
         SliceportError: The work cannot be done for any other reason.
@@ -218,7 +219,6 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             import traceback
 
             traceback.print_exc()
-        raise_if_out_of_memory(error)
         raise SliceportError(
             f"'{work.model}': {describe_unforeseen(error, '-vv shows where; please report it with this model')}"
         ) from error

@@ -14,7 +14,7 @@ from sliceport.diffing.difference import Failure
 from sliceport.diffing.kept_runs import KeptRuns
 from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
 from sliceport.engines.registry import model_engines
-from sliceport.errors import MissingExtra, SliceportError, UsageError, raise_if_out_of_memory, unknown_name
+from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory, unknown_name
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import this_process
 from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildTimedOut
@@ -134,8 +134,8 @@ class Side:
             self.budget.remaining()  # raises BudgetSpent, unless the child was ended a moment too early
             raise BudgetSpent("a run took longer than the time that was left") from None
         except (ChildDied, MemoryError) as error:
-            if this_process.memory is not None:  # the limit of memory is at fault, not the engine
-                raise_if_out_of_memory(error)
+            if this_process.memory is not None and is_out_of_memory(error):  # the limit is at fault, not the engine
+                raise MemoryError from error
             if isinstance(error, MemoryError):
                 return Failure("memory", "", "it needs more memory than is available")
             return Failure("crash", "", f"its process {error}")

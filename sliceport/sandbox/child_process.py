@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from sliceport import progress
-from sliceport.errors import SliceportError, raise_if_out_of_memory
+from sliceport.errors import SliceportError
 from sliceport.sandbox.child import (
     ANNOUNCEMENT,
     ANSWER,
@@ -198,7 +198,6 @@ class ChildProcess:
             is_error, value, self.must_be_replaced = pickle.loads(answer)  # noqa: S301 - from the own child
         except Exception as error:
             self.close()
-            raise_if_out_of_memory(error)
             raise ChildDied(f"sent an answer that cannot be read ({type(error).__name__})") from None
         self.must_be_replaced |= self._has_expired  # the timer ended the child just after its answer
         return is_error, value

@@ -6,9 +6,7 @@ import json
 import random
 import re
 import struct
-from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import Mock
 
 import openvino as ov
 import pytest
@@ -18,7 +16,6 @@ from openvino import opset1, opset8
 from openvino_models import constant, make, parameter
 
 import ov_ext
-from ov_ext import files
 
 VALUES = (
     *("", "0", "-1", "1", "2", "99999999999999999999", "-2147483648", "1099511627776", "1,2", "abc", "i4", "u4", "nf4"),
@@ -97,24 +94,3 @@ def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path: Path, seed: i
             assert Path(path).stem in said
     assert codes.count(2) > 10
     assert len(codes) - codes.count(2) > 10
-
-
-@pytest.mark.parametrize(
-    ("target", "act"),
-    [
-        ("openvino.Core.read_model", lambda _, path: files.read_model_bytes(path.read_bytes(), b"")),
-        (
-            "openvino.Model.reshape",
-            lambda model, path: files.read_with_shapes(path, {model.inputs[0].get_node().friendly_name: (4, 2, 5)}),
-        ),
-        ("openvino.save_model", lambda model, path: files.write_model(model, path, overwrite=True)),
-    ],
-)
-def test_lack_of_memory_is_not_blamed_on_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, act: Callable[[ov.Model, Path], object]
-) -> None:
-    save(tmp_path / "m.xml")
-    model = files.read_model(tmp_path / "m.xml")
-    monkeypatch.setattr(target, Mock(side_effect=RuntimeError("Exception from a.cpp:1:\nstd::bad_alloc")))
-    with pytest.raises(MemoryError):
-        act(model, tmp_path / "m.xml")

@@ -20,6 +20,7 @@ import sandbox_calls
 import sandbox_child
 from processes import assert_gone, children, descriptors_left, ticks
 
+from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox import child, child_process, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.sandbox.held_up import is_held_up
@@ -217,6 +218,24 @@ def test_a_worker_that_somebody_ends_while_it_waits_costs_nothing() -> None:
 def test_errors_that_cannot_be_made_again_are_told() -> None:
     with pytest.raises(RuntimeError, match="^Awkward: this and that$"):
         supervisor.call(sandbox_calls.raise_awkward, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), MemoryError),
+        (ValueError("Arena alloc failed"), MemoryError),
+        (RuntimeError("std::bad_alloc"), MemoryError),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), MemoryError),
+        (ChildDied("was ended by SIGABRT", "what():  std::bad_alloc"), MemoryError),
+        (UsageError("'std::bad_alloc.onnx' is a folder."), ModelError),
+        (OSError(errno.ENOENT, "No such file", "alloc.onnx"), ModelError),
+    ],
+    ids=repr,
+)
+def test_error_after_a_lack_of_memory_is_a_memory_error(error: Exception, expected: type[Exception]) -> None:
+    with pytest.raises(expected, match=r"^it is not a model\.$"):
+        supervisor.call(sandbox_calls.blame_the_model, error, timeout=60)
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux tells the end of a process by a descriptor")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from onnx_models import read_model
 import sliceport
 from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.ir_model import IrModel
+from onnx_ops.model.read import read_proto
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
 
 MAX = 2**63 - 1
@@ -473,3 +475,12 @@ class TestTheOtherNameOfTheStandardDomain:
         model.opset_import.add(domain="", version=13)
         with pytest.raises(ModelError, match="imports versions 13, 17 of ONNX's operators"):
             sliceport.lower(model)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ValueError("Error parsing message: Arena alloc failed")])
+def test_lack_of_memory_is_not_reported_as_another_file_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(onnx, "load", Mock(side_effect=error))
+    with pytest.raises(MemoryError):
+        read_proto(tmp_path / "model.onnx")

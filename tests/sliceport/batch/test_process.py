@@ -335,6 +335,7 @@ class TestDeadlyModels:
             ("end", "crash", "its process ended with exit code 0."),
             ("system exit", "crash", "its process ended with exit code 1."),
             ("bad_alloc", "memory", "it allocates more memory than its limit of 2147483648 bytes."),
+            ("lack memory", "memory", "it allocates more memory than its limit of 2147483648 bytes."),
             ("refuse", "error", "it is refused."),
             (
                 "raise",
