@@ -85,14 +85,6 @@ def _fill_the_disk() -> None:
         raise UsageError(f"output 'model' cannot be written ({error.strerror}).") from None
 
 
-def _lack_memory() -> None:
-    """Blame the file for a lack of memory."""
-    try:
-        raise RuntimeError("std::bad_alloc")
-    except RuntimeError:
-        raise ModelError("it is not a model.") from None
-
-
 class _Odd(Program):
     """A program that JSON cannot hold."""
 
@@ -122,7 +114,6 @@ _ACTIONS: dict[str, Callable[[], Any]] = {
     "slow": lambda: time.sleep(0.5),
     "allocate": _allocate,
     "bad_alloc": _die_of_bad_alloc,
-    "lack memory": _lack_memory,
     "refuse": lambda: _raise(ModelError("it is refused.")),
     "raise": lambda: _raise(ZeroDivisionError("it divides\nby 0")),
     "kill parent": _kill_parent,

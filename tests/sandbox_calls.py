@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-from sliceport.errors import ModelError
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
 
@@ -69,14 +68,6 @@ class Awkward(Exception):
 def raise_awkward() -> None:
     """Raise an error that cannot be unpickled."""
     raise Awkward("this", "that")
-
-
-def blame_the_model(error: Exception) -> None:
-    """Raise another error about an error, as a reader of models does."""
-    try:
-        raise error
-    except Exception:
-        raise ModelError("it is not a model.") from None
 
 
 def fork_and_exit(code: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sliceport.arguments import load_array
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
 from sliceport.cli.pages import add_pages, check_page_files, write_pages
@@ -200,7 +201,10 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
     )
     try:
         with command_line_spelling(), context as placements:
-            outcome = load(work.command).run(work.model, output, _load_inputs(work.options), work.overwrite)
+            options = dict(work.options)
+            if options.get("inputs"):
+                options["inputs"] = {name: load_array(file) for name, file in options["inputs"].items()}
+            outcome = load(work.command).run(work.model, output, options, work.overwrite)
             if work.form == "json":
                 text = to_text(outcome.to_json())
             else:
@@ -222,12 +226,3 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
         raise SliceportError(
             f"'{work.model}': {describe_unforeseen(error, '-vv shows where; please report it with this model')}"
         ) from error
-
-
-def _load_inputs(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the options in which `inputs` holds arrays instead of names of files."""
-    if not options.get("inputs"):
-        return dict(options)
-    from sliceport.arguments import load_array
-
-    return {**options, "inputs": {name: load_array(file) for name, file in options["inputs"].items()}}
