@@ -77,10 +77,8 @@ def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType(
 def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
     """Run `propagate` in a child of the sandbox, or in this process if this process is a child that may crash.
 
-    If the child dies, or memory runs out, this process applies only the rules of this package.
-
-    Raises:
-        RecursionError: Graphs are nested too deep.
+    If the child dies, or memory runs out, this process applies only the rules of this package. If graphs are nested too
+    deep, raise a RecursionError.
     """
     try:
         if is_expendable():
