@@ -6,7 +6,6 @@ exist. It must be understandable inside another library's traceback.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -64,8 +63,8 @@ class MissingExtra(SliceportError, ImportError):
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 
-_OUT_OF_MEMORY = ("std::bad_alloc", "alloc failed", "Failed to allocate memory")
-"""Texts in the errors of C++, protobuf and onnxruntime for a lack of memory, which have no class of their own."""
+_OUT_OF_MEMORY = ("std::bad_alloc", "alloc failed", "Failed to allocate memory", "Cannot allocate memory")
+"""Texts in the errors of C++, protobuf, onnxruntime and the system for a lack of memory."""
 
 
 def list_causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -82,8 +81,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     for cause in list_causes(error):
         # Our messages may quote names that users give. A process that C++ ends has printed the text to stderr.
         text = getattr(cause, "stderr", "") if isinstance(cause, SliceportError) else str(cause)
-        is_lack = isinstance(cause, MemoryError) or getattr(cause, "errno", None) == errno.ENOMEM
-        if is_lack or any(part in text for part in _OUT_OF_MEMORY):
+        if isinstance(cause, MemoryError) or any(part in text for part in _OUT_OF_MEMORY):
             return True
     return False
 

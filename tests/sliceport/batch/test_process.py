@@ -360,7 +360,7 @@ class TestDeadlyModels:
         ("action", "verdict", "message"),
         [
             pytest.param("kill", "crash", "its process was ended by SIGKILL.", marks=POSIX),
-            ("fill the disk", "error", "output 'model' cannot be written (No space left on device)."),
+            ("fill the disk", "error", "output 'model' cannot be written ([Errno 28] No space left on device)."),
             pytest.param("lose a worker", "crash", "its process was ended by SIGKILL.", marks=POSIX),
         ],
     )
