@@ -104,15 +104,12 @@ def load_array(file: str | os.PathLike[str]) -> npt.NDArray[Any]:
 
     Raises:
         UsageError: The file cannot be read, or is an archive of arrays.
-        MemoryError: The array does not fit into memory.
     """
     import numpy as np
 
     try:
         with open(file, "rb") as opened:
             array = np.load(opened, allow_pickle=False)
-    except MemoryError:
-        raise
     except Exception as error:  # NumPy raises errors of many classes for a damaged file, such as tokenize.TokenError
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"input file '{file}' cannot be read ({reason}).") from None

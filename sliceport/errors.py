@@ -6,7 +6,7 @@ exist. It must be understandable inside another library's traceback.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,6 +61,29 @@ class MissingExtra(SliceportError, ImportError):
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
         """Return the error for a package that `extra` installs. `purpose` follows "is needed", such as `by --html`."""
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
+
+
+_OUT_OF_MEMORY = ("std::bad_alloc", "alloc failed", "Failed to allocate memory", "Cannot allocate memory")
+"""Texts in the errors of C++, protobuf, onnxruntime and the system for a lack of memory."""
+
+
+def list_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and the errors that led to it, the latest first."""
+    seen: set[int] = set()  # chains of errors can be circular
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error, or one that led to it, means that there was not enough memory."""
+    for cause in list_causes(error):
+        # Our messages may quote names that users give. A process that C++ ends has printed the text to stderr.
+        text = getattr(cause, "stderr", "") if isinstance(cause, SliceportError) else str(cause)
+        if isinstance(cause, MemoryError) or any(part in text for part in _OUT_OF_MEMORY):
+            return True
+    return False
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:

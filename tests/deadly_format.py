@@ -77,12 +77,12 @@ def _kill_parent() -> None:
     time.sleep(600)
 
 
-def _fill_the_disk() -> None:
-    """Fail as a command does that finds the disk full."""
+def fail_to_write(error: Exception) -> None:
+    """Fail as a command does that meets an error while it writes."""
     try:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError as error:
-        raise UsageError(f"output 'model' cannot be written ({error.strerror}).") from None
+        raise error
+    except Exception:
+        raise UsageError(f"output 'model' cannot be written ({error}).") from None
 
 
 class _Odd(Program):
@@ -118,7 +118,8 @@ _ACTIONS: dict[str, Callable[[], Any]] = {
     "raise": lambda: _raise(ZeroDivisionError("it divides\nby 0")),
     "kill parent": _kill_parent,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "fill the disk": _fill_the_disk,
+    "fill the disk": lambda: fail_to_write(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
+    "lack memory": lambda: fail_to_write(RuntimeError("std::bad_alloc")),
     "use up memory": lambda: supervisor.call(bytearray, HUGE, timeout=60),  # in a process of its own
     "lose a worker": lambda: supervisor.call(signal.raise_signal, signal.SIGKILL, timeout=60),
     "be odd": lambda: _Odd(LATEST, ()),

@@ -38,8 +38,9 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
     except Exception as error:  # the model is too large, or has something that a file cannot hold
         logger.debug("shape inference is left out: %s", error)
         return {}
-    facts_in_order = _propagate(serialized, dict(bound_shapes))
-    if len(values) != len(facts_in_order):  # empty if graphs are nested too deep
+    try:
+        facts_in_order = _propagate(serialized, dict(bound_shapes))
+    except RecursionError:  # graphs are nested too deep, for our own rules too
         return {}
     pairs = zip(values, facts_in_order, strict=True)
     return {value: facts for value, facts in pairs if facts.element or facts.dims is not None or facts.non_tensor_type}
@@ -76,8 +77,8 @@ def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType(
 def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
     """Run `propagate` in a child of the sandbox, or in this process if this process is a child that may crash.
 
-    If the child dies, or memory runs out, this process applies only the rules of this package. The result is empty if
-    graphs are nested too deep.
+    If the child dies, or memory runs out, this process applies only the rules of this package. If graphs are nested too
+    deep, raise a RecursionError.
     """
     try:
         if is_expendable():
@@ -88,6 +89,4 @@ def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
         progress.announce(f"shapes are inferred without onnx: the process for that {error}.")
     except (ChildDied, MemoryError) as error:
         logger.debug("shape inference is repeated without onnx: %r", error)
-    except RecursionError:  # graphs are nested too deep, for our own rules too
-        return []
     return propagate(model, bound_shapes, uses_onnx=False)

@@ -13,10 +13,9 @@ import onnx
 
 from onnx_ops.model.nodes import is_slicing
 from onnx_ops.model.proto_walk import all_nodes, scoped_nodes
-from onnx_ops.model.read import describe_cause, serialize, to_bytes
+from onnx_ops.model.read import serialize, to_bytes
 from sliceport.directml.operators import to_json
 from sliceport.directml.program import LoweredNode
-from sliceport.errors import ModelError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -54,10 +53,8 @@ class OnnxSource:
             key = lowered.node.origin or _graph_key(lowered.node.scope, lowered.node.outputs)
             lowered_by_key[key].append(lowered)
         annotated = onnx.ModelProto()
-        try:
-            annotated.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else serialize(self.model))
-        except Exception as error:  # onnx-ir has several classes of errors, and reads tensors only now
-            raise ModelError(f"the annotated model cannot be written ({describe_cause(error)}).") from error
+        failure = "the annotated model cannot be written"  # onnx-ir reads tensors only now
+        annotated.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else serialize(self.model, failure))
         for key, node in _slicing_nodes(annotated):
             if key in lowered_by_key:  # functions that are never called have no lowered nodes
                 _annotate(node, lowered_by_key[key], files)

@@ -96,7 +96,7 @@ def _check_function(function: onnx.FunctionProto, findings: Findings) -> None:
         _check_attribute(attribute, owner, (), findings)
     defined = set(function.input)
     _check_nodes(function.node, defined, (), owner, findings)
-    _check_outputs(function.output, (defined,), owner)
+    _check_outputs(function.output, defined, (), owner, findings)
 
 
 def _check_operators(proto: onnx.ModelProto) -> None:
@@ -162,16 +162,18 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
                 raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
     _check_nodes(graph.node, defined, outer, owner, findings)
-    _check_outputs([value.name for value in graph.output], (defined, *outer), owner)
+    _check_outputs([value.name for value in graph.output], defined, outer, owner, findings)
 
 
-def _check_outputs(names: Iterable[str], visible: Sequence[set[str]], owner: str) -> None:
-    """Check that each output of a graph or function has a name, and that one of the sets in `visible` contains it."""
+def _check_outputs(names: Iterable[str], defined: set[str], outer: _Scopes, owner: str, findings: Findings) -> None:
+    """Check that each output of a graph or function has a name that it or, for a body, a graph around it defines."""
     for name in names:
         if not name:
             raise ModelError(f"{owner} has an output without a name.")
-        if not any(name in defined for defined in visible):
-            raise ModelError(f"{owner} has output {name!r}, which nothing in it defines.")
+        if name not in defined:
+            if not any(name in scope for scope in outer):
+                raise ModelError(f"{owner} has output {name!r}, which nothing in it defines.")
+            findings.outer_output = name
 
 
 def _check_nodes(

@@ -44,6 +44,8 @@ class Findings:
         data_files: The external data files, as the model names them.
         has_functions: Whether the model has functions that must be inlined before its nodes are read.
         has_negative_sizes: Whether a type is declared with a size below 0.
+        outer_output: An output of a body that is a value of a graph around it, or an empty string. onnxruntime refuses
+            such a body, and onnx-ir would make another value of the output.
         sparse_initializer: The name of a sparse initializer of any graph, or an empty string.
         is_plain: Whether all values and constants are dense tensors, and no constant has metadata.
     """
@@ -52,6 +54,7 @@ class Findings:
     data_files: set[str] = field(default_factory=set)
     has_functions: bool = False
     has_negative_sizes: bool = False
+    outer_output: str = ""
     sparse_initializer: str = ""
     is_plain: bool = True
 

@@ -10,12 +10,10 @@ import onnx
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
+from onnx_ops.model.read import check_bytes
 from sliceport.engines.engine import WholeModel
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
-
-_MAX_BYTES = 2**31 - 1
-"""The size in bytes of the largest message that protobuf writes."""
 
 
 def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -47,10 +45,7 @@ def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
     for tensor in external_tensors(proto):
         loaded = Tensor(tensor, folder)
         if loaded.nbytes <= LARGE_BYTES:
-            try:
-                loaded.load()
-            except Exception as error:  # onnx-ir has several classes of errors for unreadable files
-                raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from None
+            loaded.load()
             tensor.CopyFrom(loaded.raw)
 
 
@@ -61,10 +56,10 @@ def load_whole(model: WholeModel) -> onnx.ModelProto:
         ModelError: The weights cannot be read, or are too many for one message.
     """
     proto: onnx.ModelProto = onnx.ModelProto.FromString(model.data)
+    # Reading the tensors would take as much memory, so their size is checked first.
+    size = len(model.data) + sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
+    check_bytes(size, "the model with all its weights")
     try:
-        size = len(model.data) + sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
-        if size > _MAX_BYTES:  # checked before the tensors are read, which would take as much memory
-            raise ValueError(f"{size} bytes are more than one message holds, {_MAX_BYTES}")
         onnx.external_data_helper.load_external_data_for_model(proto, model.data_folder)
     except Exception as error:  # onnx raises its own classes of errors for paths and sizes
         raise ModelError(f"the weights of the model cannot be read ({shorten(str(error))}).") from None

@@ -24,13 +24,15 @@ def read_to_change(model: Any) -> CheckedModel:
     """Read and check a model that will be changed; see `read_any`. Refuse a model that onnx-ir would not keep whole.
 
     Raises:
-        ModelError: See `read_any`; or the model has training_info, which onnx-ir does not keep.
+        ModelError: See `read_any`; or the model has training_info or an `outer_output`, which onnx-ir does not keep.
         UsageError: See `read_any`.
     """
     checked = read_any(model)
-    if checked.proto.training_info:
-        with path_in_errors(checked.path):
+    with path_in_errors(checked.path):
+        if checked.proto.training_info:
             raise ModelError("it has training_info, which would be lost; remove it first.")
+        if name := checked.findings.outer_output:
+            raise ModelError(f"a body returns {name!r}, a value of a graph around it; return its Identity instead.")
     return checked
 
 
@@ -208,10 +210,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         ModelError: onnx-ir cannot represent the model.
     """
     name_left_out_outputs(model)
-    try:
-        return serialize(model)
-    except Exception as error:  # onnx-ir and protobuf have several classes of errors
-        raise ModelError(f"the changed model cannot be serialized: {describe_cause(error)}.") from error
+    return serialize(model, "the changed model cannot be serialized")
 
 
 def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -260,19 +259,13 @@ def _embed_tensors(model: ir.Model) -> None:
 
 
 def load_externals(tensors_and_setters: Iterable[_TensorAndSetter]) -> None:
-    """Replace the external tensors of a model by copies in memory.
-
-    Args:
-        tensors_and_setters: The tensors, each with a function that puts the copy in its place; see `external_tensors`.
+    """Replace external tensors of a model, listed as by `external_tensors`, by copies in memory.
 
     Raises:
         ModelError: A tensor cannot be read.
     """
     for tensor, set_tensor in tensors_and_setters:
-        try:
-            set_tensor(load_external(tensor))
-        except Exception as error:
-            raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
+        set_tensor(load_external(tensor))
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
@@ -280,10 +273,10 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
     weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
     try:
         with weights:
-            onnx.save_model(serialize(model), path)
-    except OSError:  # `write_files` turns it into a UsageError
+            path.write_bytes(to_bytes(serialize(model, f"{path.name!r} cannot be written"), repr(path.name)))
+    except (ModelError, OSError):  # `write_files` turns an OSError into a UsageError
         raise
-    except Exception as error:  # onnx-ir and protobuf have several classes of errors
+    except Exception as error:  # onnx-ir has several classes of errors
         raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
 
 

@@ -10,6 +10,7 @@ from onnx_ops.model.defaults import pop_defaults
 from onnx_ops.model.domains import usual_name
 from onnx_ops.model.nodes import is_slicing, node_name
 from onnx_ops.model.prepare import detach_large_initializers, inline_functions, name_left_out_outputs
+from onnx_ops.model.read import to_bytes
 from onnx_ops.model.views import Array, Dims
 from onnx_ops.model.walk import all_nodes, all_values
 
@@ -75,7 +76,7 @@ class IrModel:
         name_left_out_outputs(self._model)  # `serialize` omits those at the end, and a Split would lose these parts
 
     def serialize(self) -> tuple[bytes, Sequence[ir.Value]]:
-        serialized: bytes = ir.serde.serialize_model(self._model).SerializeToString()
+        serialized = to_bytes(ir.serde.serialize_model(self._model), "the model")
         return serialized, [value for value in all_values(self.graph) if not _is_unwritten(value)]
 
     def fold(self, node: ir.Node, constants: Sequence[tuple[int, Array]]) -> None:

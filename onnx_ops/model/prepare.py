@@ -115,9 +115,9 @@ def detach_large_initializers(model: ir.Model) -> None:
         if is_kept and isinstance(tensor, ir.ExternalTensor):
             try:
                 value.const_value = load_external(tensor)
-            except Exception as error:  # onnx-ir has several classes of errors for unreadable files
+            except ModelError as error:
                 is_kept = False
-                value.meta[MISSING] = str(error)
+                value.meta[MISSING] = str(error.__cause__)
         if not is_kept:
             detach_initializer(model.graph, value)
 
@@ -137,7 +137,7 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
     """Return a copy of a tensor in memory, and close its file if it was opened here.
 
     Raises:
-        Exception: The file cannot be read; onnx-ir has several classes of errors for that.
+        ModelError: The file cannot be read.
     """
     was_open = tensor.raw is not None
     try:
@@ -148,6 +148,8 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
             doc_string=tensor.doc_string,
             metadata_props=dict(tensor.metadata_props),
         )
+    except Exception as error:  # onnx-ir has several classes of errors for unreadable files
+        raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
     finally:
         if not was_open:
             release(tensor)

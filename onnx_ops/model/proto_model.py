@@ -19,6 +19,7 @@ from onnx_ops.model.element_type import BITS, ElementType
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, node_name
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
+from onnx_ops.model.read import describe_cause, to_bytes
 from onnx_ops.model.views import GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims, read_dim
 from onnx_ops.model.walk import all_values
 
@@ -273,7 +274,7 @@ class ProtoModel:
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
         self.graph.write_into(proto.graph)
-        return proto.SerializeToString(), list(all_values(self.graph))
+        return to_bytes(proto, "the model"), list(all_values(self.graph))
 
     def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
         for output, (element, array) in zip(node.outputs, constants, strict=True):
@@ -342,7 +343,7 @@ class ProtoModel:
                     tensor.load()
                 except Exception as error:  # onnx-ir has several classes of errors for unreadable files
                     is_kept = False
-                    value.meta = {MISSING: str(error)}
+                    value.meta = {MISSING: describe_cause(error)}
             if is_kept:
                 continue
             value.replace_type(tensor.raw.data_type, tensor.shape)

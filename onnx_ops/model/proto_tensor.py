@@ -91,7 +91,7 @@ class Tensor:
         """Read external elements into memory, and close their file. `raw` loses its doc string and metadata.
 
         Raises:
-            Exception: The file cannot be read; onnx-ir has several classes of errors for that.
+            ModelError: The file cannot be read.
         """
         data, raw = self._read_file().tobytes(), self.raw
         self.raw = onnx.TensorProto(name=raw.name, data_type=raw.data_type, dims=raw.dims, raw_data=data)

@@ -20,6 +20,7 @@ from onnx_ops.model.nodes import (
     read_string,
     sizes_of,
 )
+from onnx_ops.model.read import to_bytes
 from onnx_ops.model.walk import graphs_in, model_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 from sliceport.sandbox import supervisor
@@ -63,10 +64,11 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
             f"{name} means something else in later operator sets, and onnx's version converter does not adapt it."
         )
     try:
-        raised = ir.from_proto(
-            onnx.load_model_from_string(_convert_apart(ir.to_proto(model).SerializeToString(), version))
-        )
-    except (ChildLost, ChildDied) as error:
+        serialized = to_bytes(ir.to_proto(model), "the model")
+        raised = ir.from_proto(onnx.load_model_from_string(_convert_apart(serialized, version)))
+    except ChildLost:  # the machine's fault, not the model's
+        raise
+    except ChildDied as error:
         raise ModelError(f"the process of onnx's version converter {error}.") from error
     except Exception as error:  # onnx's converter and protobuf have several classes of errors
         raise ModelError(f"onnx's version converter fails ({shorten(str(error))}).") from error

@@ -12,6 +12,7 @@ import onnx
 
 from onnx_ops.model.check import check_proto
 from onnx_ops.model.check_tensor import Findings
+from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from onnx_ops.model.walk import model_graphs, model_nodes
 from sliceport.arguments import is_path
@@ -20,6 +21,9 @@ from sliceport.wording import shorten
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+MAX_BYTES = 2**31 - 1
+"""The size in bytes of the largest message that protobuf writes."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +103,7 @@ def read_any(model: Any) -> CheckedModel:
         raise UsageError(f"a model is {expected}, got {type(model).__name__}.")
     import onnx_ir as ir
 
-    try:
-        proto = serialize(model)
-    except Exception as error:  # onnx-ir and protobuf have several classes of errors
-        raise ModelError(f"the model cannot be serialized: {describe_cause(error)}.") from error
+    proto = serialize(model)
     tensors = [value.const_value for graph in model_graphs(model) for value in graph.initializers.values()]
     tensors += [attribute.value for node in model_nodes(model) for attribute in node.attributes.values()]
     # onnx-ir stores the folder in each external tensor. All data files of a model are in one folder.
@@ -110,15 +111,20 @@ def read_any(model: Any) -> CheckedModel:
     return check_model(proto, *folders[:1])
 
 
-def serialize(model: ir.Model) -> onnx.ModelProto:
+def serialize(model: ir.Model, failure: str = "the model cannot be serialized") -> onnx.ModelProto:
     """Return a model as a ModelProto. onnx-ir writes the metadata of tensors twice; the copies are removed here.
 
+    An error message begins with `failure`.
+
     Raises:
-        Exception: The model cannot be serialized; onnx-ir and protobuf have several classes of errors for that.
+        ModelError: onnx-ir cannot represent the model, or cannot read its tensors.
     """
     import onnx_ir as ir
 
-    proto = ir.serde.serialize_model(model)
+    try:
+        proto = ir.serde.serialize_model(model)
+    except Exception as error:  # onnx-ir and protobuf have several classes of errors
+        raise ModelError(f"{failure}: {describe_cause(error)}.") from error
     for tensor in all_tensors(proto):
         entries = {entry.key: entry.value for entry in tensor.metadata_props}
         if len(entries) < len(tensor.metadata_props):
@@ -128,22 +134,25 @@ def serialize(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
-def to_bytes(proto: onnx.ModelProto, name: str) -> bytes:
-    """Return a serialized model.
-
-    Args:
-        proto: The model.
-        name: The subject of the error message.
+def to_bytes(proto: onnx.ModelProto | onnx.TensorProto, name: str) -> bytes:
+    """Return a serialized model or tensor. An error message begins with `name`.
 
     Raises:
-        ModelError: The model is too large for a file.
+        ModelError: The model or tensor has more bytes than protobuf writes.
+        MemoryError: The bytes do not fit into memory.
     """
     try:
         return bytes(proto.SerializeToString())
-    except MemoryError:
-        raise
-    except Exception as error:  # a ValueError, or since protobuf 7 an EncodeError
-        raise ModelError(f"{name} cannot be written ({error}); it may be larger than 2 GiB.") from None
+    except Exception as error:  # an error without a reason: a ValueError, or since protobuf 7 an EncodeError
+        tensors = map(Tensor, [proto] if isinstance(proto, onnx.TensorProto) else all_tensors(proto))
+        check_bytes(sum(tensor.nbytes for tensor in tensors if not tensor.is_external), name)
+        raise MemoryError from error
+
+
+def check_bytes(count: int, name: str) -> None:
+    """Raise a ModelError if the data of a model or tensor are too large for protobuf; see `to_bytes`."""
+    if count > MAX_BYTES:
+        raise ModelError(f"{name} has {count} bytes of data, and protobuf writes at most {MAX_BYTES}.")
 
 
 def is_onnx_ir(model: Any) -> bool:

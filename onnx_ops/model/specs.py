@@ -25,6 +25,7 @@ from onnx_ops.model.nodes import (
     read_int,
     read_ints,
 )
+from onnx_ops.model.read import describe_cause
 from onnx_ops.model.views import NodeView, TensorView
 from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
@@ -229,7 +230,8 @@ def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[in
     try:
         data = data or tensor.tobytes()
     except Exception as error:
-        raise MissingParameter(f"{name} is stored outside the model and cannot be read ({error})") from None
+        reason = describe_cause(error)
+        raise MissingParameter(f"{name} is stored outside the model and cannot be read ({reason})") from None
     if len(data) != count * width:
         raise InvalidSlice(f"{name} holds {len(data)} bytes, but its shape {dims} takes {count * width}")
     return struct.unpack(f"<{count}{code}", data)

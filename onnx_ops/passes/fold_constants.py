@@ -145,7 +145,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
                 continue
             try:
                 tensors |= _run_nodes(self.analysis.model, group)
-            except (ModelError, RunFailed):  # bisect to find the nodes that the session refuses
+            except (ModelError, RunFailed, MemoryError):  # bisect to find the nodes that the session refuses
                 failures += 1
                 half = len(group) // 2
                 pending_groups += [group[half:], group[:half]] if half else []  # a single node stays as it is
@@ -229,8 +229,8 @@ def _serialize(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
     Raises:
         ModelError: The data cannot be read.
     """
+    loaded = load_external(tensor) if isinstance(tensor, ir.ExternalTensor) else tensor
     try:
-        loaded = load_external(tensor) if isinstance(tensor, ir.ExternalTensor) else tensor
         proto: onnx.TensorProto = ir.serde.serialize_tensor(loaded)
     except Exception as error:  # onnx-ir has several classes of errors
         raise ModelError(f"the data of tensor {name!r} cannot be read ({error}).") from None

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import constant, is_standard
+from onnx_ops.model.read import to_bytes
 from sliceport.errors import MissingExtra, ModelError, unknown_name
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildLost
@@ -61,7 +62,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
         MemoryError, ChildLost: The machine lacks memory, or ended the worker process.
     """
     try:
-        serialized = ir.serde.serialize_model(model).SerializeToString()
+        serialized = to_bytes(ir.serde.serialize_model(model), "the model")
         optimized = supervisor.call(run_checked, _FUNCTIONS[name], serialized)
         return ir.serde.deserialize_model(onnx.ModelProto.FromString(optimized))
     except (MemoryError, ChildLost):
@@ -128,8 +129,7 @@ def by_onnxscript(model: bytes) -> bytes:
         rewriter._DEFAULT_REWRITE_RULES = all_rules
     if opset < _INTEGERS_OPSET:
         _write_integers_as_tensors(ir_model)
-    serialized: bytes = ir.serde.serialize_model(ir_model).SerializeToString()
-    return serialized
+    return to_bytes(ir.serde.serialize_model(ir_model), "the optimized model")
 
 
 def _write_integers_as_tensors(model: ir.Model) -> None:
@@ -164,8 +164,7 @@ def by_onnxslim(model: bytes) -> bytes:
     for value in proto.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")  # OnnxSlim relies on the rank, which may be wrong
-    serialized: bytes = onnxslim.slim(proto).SerializeToString()
-    return serialized
+    return to_bytes(onnxslim.slim(proto), "the optimized model")
 
 
 _FUNCTIONS: dict[str, Callable[[bytes], bytes]] = {ONNXSCRIPT: by_onnxscript, ONNXSLIM: by_onnxslim}

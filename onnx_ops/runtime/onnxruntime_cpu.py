@@ -7,11 +7,12 @@ from typing import Any
 
 import onnx
 
+from onnx_ops.model.read import to_bytes
 from sliceport.defects.engines import ONNXRUNTIME_CPU as NAME
 from sliceport.diffing.side import Side
 from sliceport.engines.engine import WholeModel
 from sliceport.engines.registry import model_engines
-from sliceport.errors import MissingExtra, ModelError
+from sliceport.errors import MissingExtra
 from sliceport.wording import shorten
 
 __all__ = ["NAME", "load", "side", "version", "whole_model"]
@@ -61,12 +62,9 @@ def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str
         data_folder: The folder of external data, or an empty string.
 
     Raises:
-        ModelError: The model cannot be serialized, for example because it has more than 2 GiB.
+        ModelError: The model is too large; see `to_bytes`.
     """
     defaults = {tensor.name for tensor in proto.graph.initializer}  # inputs with a default need not be passed
     inputs = [value.name for value in proto.graph.input if value.name not in defaults]
-    try:
-        data = bytes(proto.SerializeToString())
-    except Exception as error:  # protobuf raises errors of its own classes, which differ between its versions
-        raise ModelError(f"the model cannot be handed to onnxruntime ({shorten(str(error))}).") from None
+    data = to_bytes(proto, "the model for onnxruntime")
     return WholeModel("onnx", data, tuple(inputs), tuple(outputs), data_folder=data_folder)

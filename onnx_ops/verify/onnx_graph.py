@@ -17,6 +17,7 @@ from onnx_ops.model.external_data import describe_data_files, load_whole
 from onnx_ops.model.ir_model import WRITTEN_NAME
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
+from onnx_ops.model.read import to_bytes
 from onnx_ops.passes.edits import RANDOM
 from onnx_ops.runtime.session import STRING, Captured
 from onnx_ops.verify.inputs import make_inputs
@@ -111,7 +112,7 @@ class OnnxGraph:
         return self._to_whole(proto, self.inputs, self.outputs)
 
     def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
-        data, names = proto.SerializeToString(), (tuple(inputs), tuple(outputs))
+        data, names = to_bytes(proto, "the model to run"), (tuple(inputs), tuple(outputs))
         return WholeModel(self.format, data, *names, data_folder=self._folder, data_version=self._data_version)
 
     def cut(
@@ -286,14 +287,14 @@ class OnnxGraph:
             array = outputs.get(value.name)
             if isinstance(array, np.ndarray) and not value.type.HasField("tensor_type"):
                 value.type.CopyFrom(self._type_of(value.name, array, has_fixed_shapes=True))
-        (folder / "model.onnx").write_bytes(proto.SerializeToString())
+        (folder / "model.onnx").write_bytes(to_bytes(proto, "the reduced model"))
         data = folder / "test_data_set_0"
         data.mkdir()
         for kind, names, values in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
             for i, name in enumerate(names):
                 value = values.get(name)
                 if isinstance(value, np.ndarray):  # sequences, and outputs without a value, get no file
-                    (data / f"{kind}_{i}.pb").write_bytes(to_tensor(name, value).SerializeToString())
+                    (data / f"{kind}_{i}.pb").write_bytes(to_bytes(to_tensor(name, value), f"{kind} {name!r}"))
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
@@ -316,7 +317,7 @@ class OnnxGraph:
                     onnx.external_data_helper.set_external_data(tensor, _WEIGHTS, offsets[key], weight.nbytes)
                     tensor.ClearField("raw_data")
                 names.append(f"{len(names):02}.onnx")
-                (folder / names[-1]).write_bytes(proto.SerializeToString())
+                (folder / names[-1]).write_bytes(to_bytes(proto, names[-1]))
         if not offsets:
             (folder / _WEIGHTS).unlink()
         return names

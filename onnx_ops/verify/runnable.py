@@ -17,7 +17,7 @@ from onnx_ops.model.ir_model import mark_written_names
 from onnx_ops.model.nodes import LARGE_BYTES, node_name
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.proto_tensor import Tensor
-from onnx_ops.model.read import CheckedModel, check_model, path_in_errors, read_any, read_checked
+from onnx_ops.model.read import CheckedModel, check_model, path_in_errors, read_any, read_checked, serialize
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
@@ -95,7 +95,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
         is_changed |= bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
     proto = checked.proto
     if embed_function(model) or is_changed:
-        proto = ir.serde.serialize_model(model)
+        proto = serialize(model)
     elif checked.findings.data_files:  # Loading the tensors must not change the given model.
         proto = onnx.ModelProto()
         proto.CopyFrom(checked.proto)
@@ -131,7 +131,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     for node in all_nodes(complete.graph):
         node.name = node_name(node)
     embed_function(complete)
-    return Runnable(ir.serde.serialize_model(complete), complete, checked.base_dir)
+    return Runnable(serialize(complete), complete, checked.base_dir)
 
 
 def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:

@@ -27,7 +27,7 @@ from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.commands.command import load
 from sliceport.commands.outcome import Outcome
-from sliceport.errors import SliceportError, UsageError
+from sliceport.errors import SliceportError, UsageError, is_out_of_memory, list_causes
 from sliceport.formats import DeclaresShapes, declared_shapes, format_of
 from sliceport.open_shapes import choose_sizes, fill_sizes
 from sliceport.sandbox import supervisor
@@ -196,17 +196,14 @@ All other system errors, such as a full disk, a missing permission or a lost con
 """
 
 
-def _is_caused_by_machine(error: BaseException | None) -> bool:
+def _is_caused_by_machine(error: BaseException) -> bool:
     """Return whether an error comes from the machine or the network, so that a repetition may succeed."""
-    seen: set[int] = set()  # chains of errors can be circular
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    for cause in list_causes(error):
         # Libraries raise an OSError without a number about the content of a file.
-        if isinstance(error, OSError) and error.errno is not None and error.errno not in _CAUSED_BY_MODEL:
+        if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in _CAUSED_BY_MODEL:
             return True
-        if isinstance(error, ConnectionError | TimeoutError | RemoteError):
+        if isinstance(cause, ConnectionError | TimeoutError | RemoteError):
             return True
-        error = error.__cause__ or error.__context__
     return False
 
 
@@ -246,7 +243,7 @@ def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
         details["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
     if isinstance(error, ChildTimedOut):
         return {"verdict": "timeout", "message": f"it {error}."} | details
-    if supervisor.is_out_of_memory(error):
+    if is_out_of_memory(error):
         limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
         return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | details
     if isinstance(error, ChildDied):

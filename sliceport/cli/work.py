@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sliceport.arguments import load_array
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
 from sliceport.cli.pages import add_pages, check_page_files, write_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import Command, load
 from sliceport.commands.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
-from sliceport.errors import ModelError, SliceportError, UsageError
+from sliceport.errors import ModelError, SliceportError, UsageError, is_out_of_memory
 from sliceport.json_text import to_text
 from sliceport.sandbox import signals, supervisor
-from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildLost, ChildTimedOut
+from sliceport.sandbox.child_process import ChildCrashed, ChildDied, ChildKilled, ChildLost, ChildTimedOut
 from sliceport.sandbox.place import Placement, collect_placements, remove_scratch
 from sliceport.sandbox.scratch import new_name
 from sliceport.wording import command_line_spelling, describe_unforeseen
@@ -145,7 +146,9 @@ def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> 
             return _supervise(work, timeout, memory, is_supervised=is_supervised)
         with console.showing_progress():
             return compute_answer(work)
-    except (MemoryError, ChildDied) as error:
+    except Exception as error:
+        if not (isinstance(error, ChildDied) or is_out_of_memory(error)):
+            raise
         raise ModelError(f"'{work.model}': {_describe_end(error, timeout, memory)}") from None
 
 
@@ -168,15 +171,17 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
     return answer
 
 
-def _describe_end(error: MemoryError | ChildDied, timeout: float | None, memory: int | None) -> str:
+def _describe_end(error: Exception, timeout: float | None, memory: int | None) -> str:
     """Return why the work ended, in the rest of a sentence that begins with the name of the model's file."""
-    if supervisor.is_out_of_memory(error):
+    if is_out_of_memory(error):
         if memory is None:
             return describe_unforeseen(MemoryError())
         return f"it takes more than {memory / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
     if isinstance(error, ChildTimedOut) and timeout is not None:
         return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
     cause = "; the system may have run out of memory" if isinstance(error, ChildKilled) else ""
+    if memory is not None and isinstance(error, ChildCrashed):  # some libraries do not check what they allocate
+        cause = f"; it may need more than {memory / 2**20:.0f} MiB of memory, and --memory 0 disables the limit"
     return f"its process {error}{cause}."
 
 
@@ -186,7 +191,6 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
     With an `owner`, leave the output in scratch folders with that name. `Answer.placements` has the final paths.
 
     Raises:
-        MemoryError: The work needs more memory.
         UsageError: An option cannot be used.
         ChildLost: The machine ended a process that this one waited for.
         SliceportError: The work cannot be done for any other reason.
@@ -199,7 +203,10 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
     )
     try:
         with command_line_spelling(), context as placements:
-            outcome = load(work.command).run(work.model, output, _load_inputs(work.options), work.overwrite)
+            options = dict(work.options)
+            if options.get("inputs"):
+                options["inputs"] = {name: load_array(file) for name, file in options["inputs"].items()}
+            outcome = load(work.command).run(work.model, output, options, work.overwrite)
             if work.form == "json":
                 text = to_text(outcome.to_json())
             else:
@@ -218,17 +225,6 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             import traceback
 
             traceback.print_exc()
-        if isinstance(error, MemoryError):
-            raise
         raise SliceportError(
             f"'{work.model}': {describe_unforeseen(error, '-vv shows where; please report it with this model')}"
         ) from error
-
-
-def _load_inputs(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the options in which `inputs` holds arrays instead of names of files."""
-    if not options.get("inputs"):
-        return dict(options)
-    from sliceport.arguments import load_array
-
-    return {**options, "inputs": {name: load_array(file) for name, file in options["inputs"].items()}}

@@ -14,8 +14,9 @@ from sliceport.diffing.difference import Failure
 from sliceport.diffing.kept_runs import KeptRuns
 from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
 from sliceport.engines.registry import model_engines
-from sliceport.errors import MissingExtra, SliceportError, UsageError, unknown_name
+from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory, unknown_name
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child import this_process
 from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildTimedOut
 from sliceport.wording import shorten
 
@@ -95,6 +96,7 @@ class Side:
 
         Raises:
             RunFailed: The engine refuses the model, fails, crashes or lacks memory.
+            MemoryError: The limit of this process leaves the engine too little memory.
             BudgetSpent: The time is over.
             MissingExtra: A package is not installed.
             UsageError: The engine does not accept an option or an input.
@@ -131,10 +133,12 @@ class Side:
         except ChildTimedOut:
             self.budget.remaining()  # raises BudgetSpent, unless the child was ended a moment too early
             raise BudgetSpent("a run took longer than the time that was left") from None
-        except ChildDied as error:
+        except (ChildDied, MemoryError) as error:
+            if this_process.memory is not None and is_out_of_memory(error):  # the limit is at fault, not the engine
+                raise MemoryError from error
+            if isinstance(error, MemoryError):
+                return Failure("memory", "", "it needs more memory than is available")
             return Failure("crash", "", f"its process {error}")
-        except MemoryError:
-            return Failure("memory", "", "it needs more memory than is available")
         except SliceportError as error:
             return Failure("error", "", shorten(str(error)).rstrip("."))
         except Exception as error:  # an engine of another package may raise anything

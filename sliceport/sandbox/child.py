@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
+from sliceport.errors import is_out_of_memory
 from sliceport.progress import listen_to_progress
 from sliceport.sandbox.signals import STOPPING
 
@@ -122,6 +123,8 @@ def _answer(
         with _limit_memory(memory):
             return _pickle_answer(False, function(*args))
     except Exception as error:
+        if is_out_of_memory(error):  # asked here, because pickling loses the errors that led to this one
+            return _pickle_answer(True, MemoryError(str(error)))
         try:
             answer = _pickle_answer(True, error.with_traceback(None))
             pickle.loads(answer)  # noqa: S301 - own; raises if the error cannot be unpickled

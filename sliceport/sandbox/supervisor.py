@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sliceport.sandbox.child import this_process
-from sliceport.sandbox.child_process import ChildCrashed, ChildDied, ChildProcess, ChildTimedOut
+from sliceport.sandbox.child_process import ChildCrashed, ChildProcess, ChildTimedOut
 
 logger = logging.getLogger(__name__)
 
@@ -121,12 +121,6 @@ def call(
     if is_error:
         raise value
     return value
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error of a call means that there was not enough memory."""
-    # A C++ library that runs out of memory ends the process, which prints the name of the error.
-    return isinstance(error, MemoryError) or (isinstance(error, ChildDied) and "bad_alloc" in error.stderr)
 
 
 def _can_fork() -> bool:

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import IO, Any
 from unittest.mock import Mock
 
+import deadly_format
 import pytest
 import sandbox_calls
 import sandbox_child
 from processes import assert_gone, children, descriptors_left, ticks
 
+from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox import child, child_process, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.sandbox.held_up import is_held_up
@@ -218,6 +220,17 @@ def test_a_worker_that_somebody_ends_while_it_waits_costs_nothing() -> None:
 def test_errors_that_cannot_be_made_again_are_told() -> None:
     with pytest.raises(RuntimeError, match="^Awkward: this and that$"):
         supervisor.call(sandbox_calls.raise_awkward, timeout=60)
+
+
+LACKS = (MemoryError(), ValueError("Arena alloc failed"), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+DIED = ChildDied("was ended by SIGABRT", "what():  std::bad_alloc")
+
+
+@pytest.mark.parametrize("error", [*LACKS, DIED, ModelError("'std::bad_alloc.onnx' is a folder.")], ids=repr)
+def test_error_after_a_lack_of_memory_is_a_memory_error(error: Exception) -> None:
+    expected = UsageError if isinstance(error, ModelError) else MemoryError
+    with pytest.raises(expected, match="^output 'model' cannot be written"):
+        supervisor.call(deadly_format.fail_to_write, error, timeout=60)
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux tells the end of a process by a descriptor")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import deadly
 import numpy as np
@@ -25,7 +26,7 @@ from onnx_ops.passes import PASSES, rewrite
 from sliceport import progress
 from sliceport.errors import ModelError
 from sliceport.sandbox import supervisor
-from sliceport.sandbox.child_process import ChildKilled
+from sliceport.sandbox.child_process import ChildDied, ChildKilled
 
 OPSET = 18
 
@@ -270,15 +271,18 @@ def test_own_rules_go_on_where_onnx_ends_its_process(monkeypatch: pytest.MonkeyP
 
 
 def test_a_process_that_ended_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    def call(*_: Any, **__: Any) -> None:
-        raise ChildKilled("was ended by SIGKILL")
-
-    monkeypatch.setattr(supervisor, "call", call)
+    monkeypatch.setattr(supervisor, "call", Mock(side_effect=ChildKilled("was ended by SIGKILL")))
     said: list[str] = []
     proto = model("(float[2,3] x) => (y) { y = Relu (x) }")
     with progress.listen_to_progress(announcement=said.append):
         assert [value.name for value in inference.infer(IrModel(from_proto(proto)))] == ["x"]
     assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
+
+
+def test_graphs_that_are_nested_too_deep_have_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "call", Mock(side_effect=ChildDied("was ended by SIGSEGV")))
+    monkeypatch.setattr(inference, "propagate", Mock(side_effect=RecursionError))
+    assert inference.infer(IrModel(from_proto(model("(float[2,3] x) => (y) { y = Relu (x) }")))) == {}
 
 
 def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:

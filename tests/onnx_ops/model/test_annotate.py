@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import MagicMock, Mock
 
 import onnx
-import pytest
-from google.protobuf.message import EncodeError
 from onnx_models import parse
 
 import sliceport
-from onnx_ops.model.annotate import OnnxSource
-from onnx_ops.model.io import write_proto
 from onnx_ops.model.proto_walk import model_nodes
 
 BRANCHES = """(bool c, float[4] x, float[n] z) => (float[a] y) <int64[1] s = {0}, int64[1] e = {2}> {
@@ -42,18 +37,3 @@ def test_branches_may_use_the_same_names(tmp_path: Path) -> None:
 
 def test_node_of_a_function_differs_by_call(tmp_path: Path) -> None:
     assert verdicts(parse(CALLS, 13, own=1), tmp_path) == ["differs by call"]
-
-
-class LargeModel(MagicMock):
-    """A model that protobuf does not write."""
-
-    SerializeToString = Mock(side_effect=EncodeError("Failed to serialize proto"))
-
-
-def test_model_that_is_too_large_for_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    message = r"cannot be written \(Failed to serialize proto\); it may be larger than 2 GiB\.$"
-    with pytest.raises(sliceport.ModelError, match=f"^'large.onnx' {message}"):
-        write_proto(LargeModel(), tmp_path / "large.onnx")
-    monkeypatch.setattr(onnx, "ModelProto", LargeModel)
-    with pytest.raises(sliceport.ModelError, match=f"^the annotated model {message}"):
-        OnnxSource(LargeModel()).write_annotated(tmp_path, [], {})

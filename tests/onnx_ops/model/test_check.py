@@ -10,6 +10,7 @@ import onnx
 import pytest
 from command_line import Invoke
 from onnx import AttributeProto, TensorProto, helper, parser
+from onnx_models import parse
 
 from onnx_ops.model.check import check_proto
 from sliceport.errors import ModelError
@@ -255,3 +256,12 @@ def test_a_long_chain_of_functions_is_checked_in_linear_time(is_reversed: bool) 
     )
     with pytest.raises(ModelError, match="function 'f100' calls itself, directly or through others"):
         check_proto(model)
+
+
+@pytest.mark.parametrize(("then", "outer_output"), [("r = Neg(x)", ""), ("", "r"), ("r = Neg(p) p = Neg(x)", "")])
+def test_value_of_an_outer_graph_that_a_body_returns_is_found(then: str, outer_output: str) -> None:
+    node = f"o = If(c) <then_branch = t () => (r) {{ {then} }}, else_branch = e () => (w) {{ w = Neg(x) }}>"
+    for nodes in (f"{node} r = Neg(x)", f"r = Neg(x) {node}"):
+        # The outputs `x` and `k` are an input and an initializer.
+        model = parse(f"(float[2] x, bool c) => (r, x, k) <float[1] k = {{2}}> {{ {nodes} }}")
+        assert check_proto(model).outer_output == outer_output

@@ -429,10 +429,14 @@ def test_parts_that_would_be_lost_are_refused(tmp_path: Path, invoke: Invoke) ->
     branch.sparse_initializer.extend(sparse.graph.sparse_initializer)
     in_body.graph.node.append(helper.make_node("If", ["c"], ["v"], then_branch=branch, else_branch=branch))
     in_body.graph.input.append(helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, []))
+    outer = onnx.ModelProto.FromString(in_body.SerializeToString())
+    for attribute in outer.graph.node[-1].attribute:
+        attribute.g.CopyFrom(parser.parse_graph("b () => (float[2] x) { }"))
     for model, message in (
         (in_body, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
         (trained, "it has training_info, which would be lost; remove it first."),
         (sparse, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
+        (outer, "a body returns 'x', a value of a graph around it; return its Identity instead."),
     ):
         onnx.save(model, tmp_path / "m.onnx")
         for command in ("rewrite", "harden"):

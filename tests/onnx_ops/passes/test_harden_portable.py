@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -20,6 +21,8 @@ from onnx_ops.model.raise_opset import raise_opset
 from onnx_ops.model.walk import model_nodes
 from sliceport.defects.profiles import FORMS, PROFILES
 from sliceport.errors import ModelError, UsageError
+from sliceport.sandbox import supervisor
+from sliceport.sandbox.child_process import ChildKilled
 
 BACKWARD = (
     "(float[4] x) => (float[n] y) <int64[1] s = {-1}, int64[1] e = {9223372036854775807}, int64[1] a = {0}, "
@@ -276,6 +279,12 @@ def test_raising_a_model_leaves_the_original() -> None:
     assert to_proto(model) == before
     with pytest.raises(ModelError, match="onnx's version converter fails"):
         raise_opset(model, 999)
+
+
+def test_converter_whose_process_the_machine_ended_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "call", Mock(side_effect=ChildKilled("was ended by SIGKILL")))
+    with pytest.raises(ChildKilled):
+        raise_opset(from_proto(parse("(float[4] x) => (float[n] y) { y, z = Split(x) }", 11)), 13)
 
 
 # Where nodes are.

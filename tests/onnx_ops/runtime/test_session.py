@@ -23,6 +23,7 @@ from sliceport.diffing.side import RunFailed
 from sliceport.engines.engine import Value
 from sliceport.errors import MissingExtra
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child import this_process
 
 ELEMENTS = {
     "float32": np.float32, "float64": np.float64, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
@@ -108,12 +109,15 @@ def test_model_that_ends_the_process_is_an_error_and_the_next_one_runs() -> None
     assert run_side(DIVISION, SIX).tolist() == [3, 2]
 
 
-def test_model_that_takes_too_much_memory_is_an_error() -> None:
+def test_model_that_takes_too_much_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = "<int64[2] sizes = {65536, 1048576}>"
     proto = parse(f"(float[1] x) => (y) {sizes} {{ y = Expand (x, sizes) }}", 21, 10)
     with pytest.raises(RunFailed) as error:
         run_side(proto, {"x": np.ones(1, np.float32)})
     assert error.value.failure.kind == "memory"
+    monkeypatch.setattr(this_process, "memory", 2**40)  # as for --memory, which may be at fault instead of the engine
+    with pytest.raises(MemoryError):
+        run_side(proto, {"x": np.ones(1, np.float32)})
 
 
 def test_missing_onnxruntime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -420,7 +420,7 @@ def test_the_written_file_is_verified(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(supervisor, "call", call)
     path = saved(tmp_path, sliced())
-    monkeypatch.setattr(io, "serialize", lambda _model: sliced(2, 6))
+    monkeypatch.setattr(io, "serialize", lambda *_: sliced(2, 6))
     assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 1
     assert sent
     assert passes.BY_DEFAULT

@@ -335,6 +335,7 @@ class TestDeadlyModels:
             ("end", "crash", "its process ended with exit code 0."),
             ("system exit", "crash", "its process ended with exit code 1."),
             ("bad_alloc", "memory", "it allocates more memory than its limit of 2147483648 bytes."),
+            ("lack memory", "memory", "it allocates more memory than its limit of 2147483648 bytes."),
             ("refuse", "error", "it is refused."),
             (
                 "raise",
@@ -359,7 +360,7 @@ class TestDeadlyModels:
         ("action", "verdict", "message"),
         [
             pytest.param("kill", "crash", "its process was ended by SIGKILL.", marks=POSIX),
-            ("fill the disk", "error", "output 'model' cannot be written (No space left on device)."),
+            ("fill the disk", "error", "output 'model' cannot be written ([Errno 28] No space left on device)."),
             pytest.param("lose a worker", "crash", "its process was ended by SIGKILL.", marks=POSIX),
         ],
     )

@@ -286,6 +286,7 @@ class TestUnforeseen:
             (KeyError(), "internal error (KeyError); -vv shows where"),
             (OSError(5, "Input/output error"), "(OSError: [Errno 5] Input/output error)"),
             (MemoryError(), "the model exceeds the memory of this machine"),
+            (RuntimeError("std::bad_alloc"), "the model exceeds the memory of this machine"),
             (RecursionError("deep"), "the model exceeds the nesting depth of this machine"),
             (ValueError("x" * 5000), f"(ValueError: {'x' * 300}…)"),
         ],

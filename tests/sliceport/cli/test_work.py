@@ -54,33 +54,23 @@ def rewrite(
     return last.removeprefix(f"sliceport: '{models / MODEL}': "), done
 
 
+KILLED = "its process was ended by SIGKILL; the system may have run out of memory."
+TAKES_MORE = "it takes more than 512 MiB of memory; --memory 0 disables the limit."
+MAY_NEED = "it may need more than 512 MiB of memory, and --memory 0 disables the limit."
+
+
 @pytest.mark.parametrize(
     ("action", "options", "message"),
     [
         ("os.abort()", (), "its process was ended by SIGABRT."),
         ("os.kill(os.getpid(), signal.SIGSEGV)", (), "its process was ended by SIGSEGV."),
-        (
-            "os.kill(os.getpid(), signal.SIGKILL)",
-            (),
-            "its process was ended by SIGKILL; the system may have run out of memory.",
-        ),
-        (
-            "supervisor.call(signal.raise_signal, signal.SIGKILL)",
-            (),
-            "its process was ended by SIGKILL; the system may have run out of memory.",
-        ),
-        (
-            "os.write(2, b'what():  std::bad_alloc'); os.abort()",
-            ("--memory", "512M"),
-            "it takes more than 512 MiB of memory; --memory 0 disables the limit.",
-        ),
+        ("os.kill(os.getpid(), signal.SIGKILL)", (), KILLED),
+        ("supervisor.call(signal.raise_signal, signal.SIGKILL)", (), KILLED),
+        ("os.write(2, b'what():  std::bad_alloc'); os.abort()", ("--memory", "512M"), TAKES_MORE),
+        ("os.abort()", ("--memory", "512M"), f"its process was ended by SIGABRT; {MAY_NEED}"),
         ("os._exit(3)", (), "its process ended with exit code 3."),
         ("time.sleep(600)", ("--timeout", "0.5"), "it takes more than 0.5 s; --timeout 0 disables the limit."),
-        (
-            "bytearray(2**30)",
-            ("--memory", "512M"),
-            "it takes more than 512 MiB of memory; --memory 0 disables the limit.",
-        ),
+        ("bytearray(2**30)", ("--memory", "512M"), TAKES_MORE),
         ("raise MemoryError", (), "the model exceeds the memory of this machine."),
     ],
 )
