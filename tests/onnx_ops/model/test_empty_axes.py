@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import onnxruntime as ort
 import pytest
 from fatal_sizes import find_fatal_sizes
 from onnx_models import parse
@@ -39,6 +40,10 @@ def named(graph: str, opset: int = 17) -> set[str]:
     return {name for one in findings for name in re.findall(r"'(\w+)'", one.detail.partition("process where")[2])}
 
 
+IS_OLD = tuple(map(int, ort.__version__.split(".")[:2])) < (1, 25)
+
+
+@pytest.mark.skipif(IS_OLD, reason="before 1.25, onnxruntime transposes by other code, which fails at more sizes")
 @pytest.mark.parametrize(
     ("element", "equation", "left", "right", "fatal"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def test_node_whose_shape_lets_a_later_node_fail_is_found(tmp_path: Path) -> Non
     graph = "(float[2,3] x) => (y) { [t] t = Transpose (x)  [e] e = Exp (t)  [m] m = MatMul (e, x)  [y] y = Neg (m) }"
     report = compare_models(graph, graph.replace("Transpose (x)", "Sin (x)"), tmp_path)
     assert names(report) == ["t"]
-    assert report.failed_run.startswith("onnxruntime-cpu:level=none 1.31.1 does not run the second model: ")
+    assert re.match(r"onnxruntime-cpu:level=none [0-9.]+ does not run the second model: ", report.failed_run)
     assert part_of(report).case.note.startswith("with the right value in its place the second model runs")
 
 
