@@ -201,8 +201,7 @@ class Program:
         renamed, so that it is never seen incomplete. With `overwrite`, the new folder replaces that of an earlier call.
 
         Raises:
-            UsageError: The folder cannot be written. Or the folder exists, and `overwrite` is false or the folder holds
-                other files.
+            UsageError: The folder cannot be written, or it exists and must not be replaced.
             ModelError: The annotated model cannot be written.
         """
         # With `overwrite`, a folder that holds only these files is replaced. An earlier call may have written an ONNX

@@ -202,8 +202,7 @@ class BufferTensor:
         if self.strides is None:
             return False
         dims = sorted((stride, size) for stride, size in zip(self.strides, self.sizes, strict=True) if size > 1)
-        # In a nested layout, each stride is at least the extent of all dimensions with smaller strides. So nothing
-        # overlaps.
+        # Nothing overlaps if each stride is at least the extent of all dimensions with smaller strides (nested layout).
         is_nested, extent = True, 1
         for stride, size in dims:
             is_nested = is_nested and stride >= extent
