@@ -229,7 +229,7 @@ class StridedCopy:
 
 
 def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
-    """Return the stride of an output for each input axis. An axis with one selected index gets any stride, here 1."""
+    """Return the stride of an output for each input axis, or 1 for an axis with one selected index."""
     # Only axes of size 1 are added or dropped, so ranges of several indices match the other output axes in order.
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)

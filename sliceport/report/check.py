@@ -116,11 +116,11 @@ def group_findings(result: Result) -> list[Group]:
 def summarize(result: Result) -> str:
     """Format the counts of the findings about a model on one line."""
     groups = group_findings(result)
-    counts = [
-        f"{count} {kind}"
-        for kind in ("invalid", "fragile")
-        if (count := sum(len(group.nodes) for group in groups if group.kind == kind and not group.is_reported))
-    ]
+    counts = []
+    for kind in ("invalid", "fragile"):
+        count = sum(len(group.nodes) for group in groups if group.kind == kind and not group.is_reported)
+        if count:
+            counts.append(f"{count} {kind}")
     # A node with several defects counts once.
     defects = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
     if result["engines"]:
