@@ -65,9 +65,9 @@ class Case:
         has_inputs: Whether the parameters are inputs of the model rather than constants.
         open_axes: The axes whose sizes the model leaves open.
         is_refused: Whether the standard forbids the node.
-        reading: The other reading of the standard in words, if it is disputed.
-        other: Parameters to replace some of the node's own, so that it has the outputs of the other reading; None if
-            the other reading refuses the node, or the standard is not disputed.
+        reading: The other interpretation of the standard in words; empty if the standard is not disputed.
+        other: Parameters that replace some of the node's own, so that the node has the outputs of the other reading.
+            None if the other reading refuses the node, or the standard is not disputed.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Case:
         return [f"y{i}" for i in range(len(sizes) if sizes else self.parameters["num_outputs"])]
 
     def outputs(self, parameters: Parameters | None = None) -> list[Array]:
-        """Return the outputs that the standard requires for `parameters`, by default those of the case.
+        """Return the outputs that the standard requires for `parameters`, by default the case's own parameters.
 
         Raises:
             InvalidSlice: The standard forbids the node.

@@ -56,7 +56,7 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
         if form.startswith("Split"):
             axis = rng.randrange(len(shape))
             first_size = rng.randint(0, shape[axis])
-            # Half of the axes are counted from the end.
+            # The axis is counted from the end in about half of the cases.
             row |= {"axis": axis - rng.choice((0, len(shape))), "split": [first_size, shape[axis] - first_size]}
         elif form.startswith("Strided"):
             masks = {name: [rng.randint(0, 1) for _ in shape] for name in ("begin_mask", "end_mask")}
@@ -72,7 +72,7 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
 def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbers: Counter[str]) -> Case:
     """Build the case of a rule, one of its rows, and a form such as `Slice-13 inputs`.
 
-    Its name ends in a number from `numbers`, which counts the cases of each form and rule.
+    The name of the case ends in a number from `numbers`, which counts the cases of each form and rule.
     """
     versioned, *suffix = form.split()
     operator, _, version = versioned.partition("-")
@@ -81,7 +81,7 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
     values = _read_values(row)
     other_reading = row.get("other")  # parameters that replace the node's; see `Case.other`
     attributes = {name: values.pop(name) for name in _ATTRIBUTES if name in values}
-    if versioned == "Slice-8":  # In OpenVINO, step is not optional.
+    if versioned == "Slice-8":  # OpenVINO's input `step` is not optional
         values.setdefault("steps", (1,) * len(values["starts"]))
     return Case(
         f"{stem}_{numbers[stem]}", rule["id"], rule["sentence"], operator, int(version), values,

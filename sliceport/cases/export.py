@@ -20,11 +20,12 @@ _FILES = ("model.onnx", "model.xml", "model.bin", "test_data_set_0/*.pb", "other
 
 
 def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a folder for each case, and `cases.json`, which lists them.
+    """Write a folder for each case, and `cases.json`, which lists the cases.
+
+    With `overwrite`, a folder that this function wrote earlier is replaced.
 
     Raises:
-        UsageError: The folder cannot be written. Or it exists, and `overwrite` is false or the folder was not written
-            by this function.
+        UsageError: The folder cannot be written, or it exists and must not be replaced.
     """
 
     def fill(folder: Path) -> None:
@@ -38,13 +39,16 @@ def export(cases: Sequence[Case], directory: str | os.PathLike[str], *, overwrit
 
 def _describe_case(case: Case) -> dict[str, Any]:
     """Return the entry of a case in `cases.json`."""
-    disputed = {"reading": case.reading, "expected": "refused" if case.other is None else "other_reading"}
-    return {
+    entry: dict[str, Any] = {
         "name": case.name, "rule": case.rule, "sentence": case.sentence,
         "format": "openvino" if case.is_ir else "onnx", "operator": case.operator, "version": case.version,
         "indices": "inputs" if case.has_inputs else "constants", "shape": case.shape, "element": case.element,
         "parameters": case.parameters, "expected": "refused" if case.is_refused else "outputs",
-    } | ({"disputed": disputed} if case.reading else {})  # fmt: skip
+    }  # fmt: skip
+    if case.reading:
+        expected = "refused" if case.other is None else "other_reading"
+        entry["disputed"] = {"reading": case.reading, "expected": expected}
+    return entry
 
 
 def _write_case(case: Case, folder: Path) -> None:

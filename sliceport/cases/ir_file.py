@@ -36,7 +36,7 @@ def to_ir(case: Case) -> tuple[str, bytes]:
     if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so a missing mask gets zeros.
         length = max((len(case.parameters[name]) for name in MASK_ATTRIBUTES if name in case.parameters), default=0)
         masks = {name: _join(case.parameters.get(name, (0,) * length)) for name in MASK_ATTRIBUTES}
-    # OpenVINO infers the output's shape when it reads the file, so the output's ports declare none.
+    # OpenVINO infers the output's shape when it reads the file, so the output's ports declare no sizes.
     node_output = _format_port(node_id, element, (), "y")
     version = f"opset{case.version}"
     layers.append(_format_layer(node_id, "cut", case.operator, masks, input_ports, [node_output], version))

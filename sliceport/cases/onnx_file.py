@@ -11,8 +11,8 @@ from itertools import repeat
 from sliceport.cases.case import ELEMENTS, INPUTS, Array, Case
 
 _OPSETS = {("Slice", 1): 9, ("Split", 2): 10}
-"""The last operator set with a version of an operator. For all other versions, the model has the set that introduced
-the version."""
+"""The last operator set that has this version of the operator. For any other version, the model has the operator set
+that introduced the version."""
 _IR_VERSION, _INT, _INTS = 8, 2, 7  # _INT and _INTS are values of AttributeProto.AttributeType
 
 

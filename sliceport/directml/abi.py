@@ -79,8 +79,8 @@ class Image:
     """The structs and arrays of an operator as bytes that can be placed at any address; see `relocate`.
 
     Attributes:
-        data: The structs and arrays. Each pointer is stored as the offset in `data` of its target.
-        pointers: The offsets of the pointers. Adding the address of `data` to each pointer makes it valid.
+        data: The structs and arrays. Each pointer is stored as the offset of its target in `data`.
+        pointers: The offsets of the pointers in `data`. A pointer becomes valid when the address of `data` is added.
         desc: The offset of the DML_OPERATOR_DESC.
 
     Raises:

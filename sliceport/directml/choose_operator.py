@@ -1,8 +1,8 @@
 """Choosing the operator that performs a strided copy at a feature level, and building its descriptor.
 
-A split becomes one SPLIT. A change of layout alone becomes one ELEMENT_WISE_IDENTITY, if it accepts the elements. Every
-other copy becomes one SLICE1, or one SLICE below feature level 2.1. If the operator does not accept the type of the
-elements at the level, the elements are copied as another type with the same bits (`find_carriers`).
+A split becomes one SPLIT. A change of layout alone becomes one ELEMENT_WISE_IDENTITY, if that operator can perform the
+copy. Every other copy becomes one SLICE1, or one SLICE below feature level 2.1. If the operator does not accept the
+type of the elements at the level, the elements are copied as another type with the same bits (`find_carriers`).
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
 def _build_with_best_carrier(
     copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build
 ) -> Operator:
-    """Return an operator of `schema` for a copy. It copies the elements as the first data type that fits.
+    """Return an operator of `schema` for a copy. The operator copies the elements as the first data type that fits.
 
     Raises:
-        NotLoweredError: The operator does not exist at this level, or the copy does not move whole elements of a data
-            type that it accepts. Or the copy exceeds a limit of the operator, or an output may overlap itself.
+        NotLoweredError: The operator does not exist at this level, the copy cannot move whole elements of any data type
+            that the operator accepts, the copy exceeds a limit of the operator, or an output may overlap itself.
     """
     support = schema.support(level)
     if support is None:
@@ -116,7 +116,7 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Return the operator for a copy. Leading dimensions of 1 pad its tensors to the least rank that it accepts.
+    """Return the operator for a copy. Its tensors get leading dimensions of 1 if it needs a higher rank.
 
     Raises:
         NotLoweredError: A tensor or its buffer exceeds DirectML's limit, or an output may overlap itself.

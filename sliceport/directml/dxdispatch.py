@@ -18,7 +18,7 @@ from sliceport.directml.tensor import DataType
 from sliceport.sandbox.place import write_json
 
 MAX_INPUT_BYTES = 64 * 2**20
-"""Size in bytes above which inputs are not written as `.npy`; DxDispatch then fills them by counting up from 0."""
+"""Largest size in bytes of an input that is written as `.npy`. DxDispatch fills larger inputs by counting up from 0."""
 NUMPY_TYPES = {kind: f"{kind.name[0].lower()}{kind.bits // 8}" for kind in DataType if kind.bits >= 8}
 """Type codes of NumPy, such as `f4` for FLOAT32."""
 
@@ -26,7 +26,7 @@ NUMPY_TYPES = {kind: f"{kind.name[0].lower()}{kind.bits // 8}" for kind in DataT
 def example_input(operator: Operator) -> npt.NDArray[Any]:
     """Return an input buffer for an operator: as many elements as the tensor spans, counting up from 0.
 
-    The count starts again at 0 before the first number that the type cannot hold exactly, so that a value in an output
+    The count starts again at 0 before it reaches numbers that the type cannot hold exactly. So each value in an output
     shows where it came from.
     """
     tensor = operator.input_tensor
@@ -66,7 +66,7 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
 
 
 def write_model(operator: Operator, name: str, folder: Path) -> None:
-    """Write the DxDispatch model `name`.json into `folder`, with a file for its input unless that is too large."""
+    """Write the DxDispatch model `name`.json into `folder`, and a file for its input of up to MAX_INPUT_BYTES."""
     files = [f"{name}.output_{i}.npy" for i in range(len(operator.outputs))]
     data = build_model(operator, name, f"{name}.input.npy", files)
     tensor = operator.input_tensor

@@ -89,7 +89,7 @@ def _grid_offsets(coordinates: Sequence[Offsets], strides: Sequence[int]) -> Off
         offsets = indices if stride == 1 else indices * stride
         offsets = offsets.reshape([-1 if other == dim else 1 for other in range(rank)])
         is_zero = total.size == 1 and not total.any()
-        total = offsets if is_zero else total + offsets  # adding a large array to a single 0 would copy it
+        total = offsets if is_zero else total + offsets  # adding a single 0 would copy the array `offsets`
     return total
 
 

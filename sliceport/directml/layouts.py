@@ -25,7 +25,8 @@ class Options:
         input_layout: Memory layout of the inputs of slicing nodes, except inputs that another lowered node writes. It
             is an axis order (`NHWC`, `0,2,3,1`), which applies to inputs of its rank, or strides in elements by value
             name. All other tensors are packed row-major.
-        output_layout: The same for the outputs, also where another slicing node reads them.
+        output_layout: Memory layout of the outputs of slicing nodes, in the same form. An output that another slicing
+            node reads has this layout, too.
         views: Whether a forward slice is read in its input's buffer, without a copy, if DirectML can bind it there.
 
     Raises:

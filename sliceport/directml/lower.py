@@ -34,8 +34,8 @@ from sliceport.slicing import Region, find_tiled_axis
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 
 _MAX_ELEMENTS = 2**60
-"""More elements than any buffer has. Beyond 2^63 - 1 indices, Python's `len` of a range fails. The limit is lower than
-that, because `StridedCopy.recast` may replace an element by 4 smaller ones."""
+"""More elements than any buffer has. Beyond 2^63 - 1 indices, Python's `len` of a range fails. This limit is lower,
+because `StridedCopy.recast` may replace an element by 4 smaller ones."""
 
 
 @dataclass
@@ -129,7 +129,7 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
 
 def _lower_siblings(nodes_by_position: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
     """Lower Slices that together tile an axis to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
-    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}  # all of them are
+    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}  # for mypy; always true
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}

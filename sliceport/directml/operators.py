@@ -196,6 +196,7 @@ def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> N
 
 def _check_window(dim: int, first: int, end: int, input_size: int, size: int) -> None:
     """Raise InvalidDescriptor unless the window from `first` to `end` has elements and lies within the input."""
+    # `size` is from the descriptor: the extent of the window in SLICE1, and the number of selected elements in SLICE.
     if size < 1:
         raise InvalidDescriptor(f"the window must not be empty, got size {size} in dimension {dim}")
     if first < 0 or end > input_size:

@@ -28,7 +28,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The place of an operator's tensor in a buffer, which holds a value of the model.
+    """The place of an operator's tensor: the buffer of a value of the model, and an offset in that buffer.
 
     Attributes:
         value: Name of the value.
@@ -67,8 +67,8 @@ class Alias:
 
     Attributes:
         output: Name of the output value.
-        value: Name of the value that owns the buffer.
-        byte_offset: Start of the output in the buffer.
+        value: Name of the value whose buffer holds the output. This value may be the output of an alias, too.
+        byte_offset: Start of the output, counted from the start of the value.
         tensor: Sizes and strides of the output there; None if the output is the whole packed buffer.
     """
 
@@ -178,7 +178,7 @@ class Program:
 
         Raises:
             InvalidSlice: The node breaks its specification.
-            UnsupportedSlice: The node is not lowered for another reason.
+            UnsupportedSlice: The node is refused for another reason.
         """
         for node in self.nodes:
             if node.reason is not None:
@@ -198,10 +198,10 @@ class Program:
         """Write `program.json`, `program.hpp`, and DxDispatch files for each call into a new folder.
 
         The annotated model is written, too, unless `source` is None. The folder is written under another name and then
-        renamed, so that it is never seen incomplete. With `overwrite`, it replaces a folder of an earlier call.
+        renamed, so that it is never seen incomplete. With `overwrite`, the new folder replaces that of an earlier call.
 
         Raises:
-            UsageError: The folder cannot be written. Or it exists, and `overwrite` is false or another program made it.
+            UsageError: The folder cannot be written, or it exists and must not be replaced.
             ModelError: The annotated model cannot be written.
         """
         # With `overwrite`, a folder that holds only these files is replaced. An earlier call may have written an ONNX
@@ -227,7 +227,7 @@ class Program:
             self.source.write_annotated(folder, self.nodes, files)
 
     def _file_names(self) -> dict[int, str]:
-        """Return a file name for each call, such as `0007_node_name`: its number and the name of its first node."""
+        """Return a file name for each call: the call's number and the name of its first node (`0007_node_name`)."""
         names: dict[int, str] = {}
         for node in self.nodes:
             # The number identifies the file, so the name may be cut to fit the limits of file systems.

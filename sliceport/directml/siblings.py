@@ -30,7 +30,7 @@ def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
     for (_, _, axis), ranges in ranges_by_axis.items():
         size = regions[next(iter(ranges))].input_shape[axis]  # all these nodes slice the same value
         for group in find_tilings(ranges, size):
-            # This refuses a group if a member drops or adds axes of size 1, which a SPLIT cannot do.
+            # `find_tiled_axis` refuses a group if a member drops or adds axes of size 1. A SPLIT cannot do this.
             if find_tiled_axis([regions[i] for i in group]):
                 groups.update(dict.fromkeys(group, group))
     return groups

@@ -1,6 +1,6 @@
 """A strided copy: the axes along which a slicing operator walks its input and output buffers.
 
-It is the step from a `Region` to DirectML's descriptors, and adds the strides in the buffers. Axes may be dropped,
+It is made from a `Region` and the strides of the buffers, and becomes a descriptor of DirectML. Axes may be dropped,
 reordered or merged, and elements may be recast to another width, as long as the same bytes go to the same places.
 """
 
@@ -72,8 +72,8 @@ class StridedCopy:
         if all_packed:
             return copy._coalesce()  # another order would merge no more axes of packed tensors
         candidates = [copy._reorder(order)._coalesce() for order in copy._list_orders()]
-        # Prefer few axes, because operators accept few. Of orders with equally many, prefer an innermost stride of 1,
-        # with which small elements can be copied in groups.
+        # Prefer few axes, because operators accept few. Of candidates with equally many axes, prefer one with an
+        # innermost stride of 1, because small elements can then be copied in groups.
         return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._is_unit_innermost))
 
     @property
@@ -139,7 +139,8 @@ class StridedCopy:
         """Return this copy with axes merged by `coalesce` if they are contiguous in the input and in every output."""
         contiguous = [self._is_contiguous(axis) for axis in range(len(self.sizes) - 1)]
         merged = [coalesce(self.sizes, ranges, contiguous) for ranges in self.selected]
-        # Only a SPLIT has several outputs. They select all of every axis but one, so the same axes merge for each.
+        # Only a SPLIT has several outputs. They all select the whole of every axis but the split axis, so the same axes
+        # merge for each output.
         sizes, _, innermost = merged[0]
         # `innermost[i]` is the last original axis in merged axis i, and `groups[i]` are all of them.
         groups = [range(0 if i == 0 else innermost[i - 1] + 1, last + 1) for i, last in enumerate(innermost)]
@@ -161,8 +162,8 @@ class StridedCopy:
     def _is_contiguous(self, axis: int) -> bool:
         """Whether a step along `axis` skips exactly the whole next axis, in the input and in every output.
 
-        In an output, the stride of an axis with one selected index has no meaning. Then the stride of the nearest outer
-        axis with several indices is compared, if the input is contiguous up to that axis. Without this comparison, the
+        In an output, the stride of an axis with one selected index has no meaning. For such an axis, the stride of the
+        nearest outer axis with several indices is compared, if the input is contiguous up to that axis. Otherwise the
         strides of the axes before and after an axis with one index would never be compared.
         """
         inner = axis + 1
@@ -177,8 +178,8 @@ class StridedCopy:
         return True
 
     def _is_contiguous_in_input(self, axis: int) -> bool:
-        """Whether a step along `axis` of the input skips exactly the whole next axis, which is not the split axis."""
-        inner = axis + 1  # if this is the split axis, an output has only a part of it
+        """Whether a step along `axis` of the input skips exactly the next axis. False if this is the split axis."""
+        inner = axis + 1  # an output has only a part of the split axis
         return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
 
     def _split_elements(self, spread: int) -> StridedCopy:
@@ -228,12 +229,12 @@ class StridedCopy:
 
 
 def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
-    """Return the stride of an output for each input axis. An axis with one selected index needs none and gets 1."""
+    """Return the stride of an output for each input axis, or 1 for an axis with one selected index."""
     # Only axes of size 1 are added or dropped, so ranges of several indices match the other output axes in order.
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the stride of the innermost axis in `group` with several indices. Without one, any stride fits."""
+    """Return the stride of the innermost axis in `group` with several indices. Otherwise any stride fits."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

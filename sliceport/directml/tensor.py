@@ -196,13 +196,13 @@ class BufferTensor:
     def may_overlap(self) -> bool:
         """Whether two elements may share an address.
 
-        The answer is exact for nested layouts (packed, padded, permuted, broadcast) and for tensors of up to 65536
-        elements. Every other tensor counts as overlapping.
+        The answer is exact for nested layouts (packed, padded, permuted), for broadcast layouts, which overlap, and for
+        all tensors of up to 65536 elements. Every other tensor counts as overlapping.
         """
         if self.strides is None:
             return False
         dims = sorted((stride, size) for stride, size in zip(self.strides, self.sizes, strict=True) if size > 1)
-        # In a nested layout, each stride spans all elements of the dimensions with smaller strides: no overlap.
+        # Nothing overlaps if each stride is at least the extent of all dimensions with smaller strides (nested layout).
         is_nested, extent = True, 1
         for stride, size in dims:
             is_nested = is_nested and stride >= extent

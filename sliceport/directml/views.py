@@ -22,7 +22,7 @@ class Location:
 
 
 class Buffers:
-    """The locations of a model's values. A value that no lowered node writes has a buffer of its own.
+    """The locations of a model's values. Each value has a buffer of its own name, except a view.
 
     Methods raise UsageError if a layout of the options does not fit the shape of a value.
     """
@@ -60,7 +60,7 @@ class Buffers:
         requested = self.output_strides(cut)
         is_whole = region.selects_all and has_same_layout(region, source.strides, requested)
         if is_whole and source.strides is None:
-            return Alias(cut.output, source.binding.value)  # its input has no offset, as only a view has one
+            return Alias(cut.output, source.binding.value)  # the input has no offset, because only a view has one
         is_forward = all(selected.step > 0 for selected in region.ranges)
         may_be_view = is_whole or (self._options.views and requested is None and is_forward)
         return self._make_view(cut, node, source) if may_be_view else None
@@ -99,7 +99,7 @@ class Buffers:
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
     """Return the strides of the region's output in the buffer of its input. An axis of size 1 gets 0."""
-    # Only axes of size 1 are added or dropped, so input and output have the same longer axes in the same order.
+    # Only axes of size 1 are added or dropped, so the longer output axes are, in order, the axes with several indices.
     axes = zip(region.ranges, input_strides, strict=True)
     strides = iter([selected.step * stride for selected, stride in axes if len(selected) > 1])
     return tuple(0 if size == 1 else next(strides) for size in region.output_shape)

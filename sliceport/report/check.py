@@ -55,10 +55,10 @@ class Group:
             name = " ".join(filter(None, (engine["engine"], engine["versions"])))
             engines_by_behavior.setdefault(engine["does"], []).append(name)
         effects = [
-            f"{'each of ' * (len(names) > 1)}{_join_names(names)} {behavior}"
+            f"{'each of ' if len(names) > 1 else ''}{_join_names(names)} {behavior}"
             for behavior, names in engines_by_behavior.items()
         ]
-        if self.entry["is_contested"] and effects:
+        if self.entry["is_contested"] and effects:  # engines disagree about the result
             right_on = self.entry["right_on"]
             effects.append(
                 f"{_join_names(right_on)} {'is' if len(right_on) == 1 else 'are'} right: {self.entry['right']}"
@@ -114,13 +114,13 @@ def group_findings(result: Result) -> list[Group]:
 
 
 def summarize(result: Result) -> str:
-    """Count the findings about a model in one line."""
+    """Format the counts of the findings about a model on one line."""
     groups = group_findings(result)
-    counts = [
-        f"{count} {kind}"
-        for kind in ("invalid", "fragile")
-        if (count := sum(len(group.nodes) for group in groups if group.kind == kind and not group.is_reported))
-    ]
+    counts = []
+    for kind in ("invalid", "fragile"):
+        count = sum(len(group.nodes) for group in groups if group.kind == kind and not group.is_reported)
+        if count:
+            counts.append(f"{count} {kind}")
     # A node with several defects counts once.
     defects = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
     if result["engines"]:
@@ -140,17 +140,19 @@ def _name_engines(names: Sequence[str]) -> str:
 def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None, hint: bool) -> str:
     """Format the findings about models for people, a section for each model. If no model was checked, return "".
 
-    Lines are wrapped to `columns`, if any. With `hint`, `HINT` is the last line.
+    Lines are wrapped to `columns`, unless it is None. With `hint`, `HINT` is the last line.
     """
     if all("error" in result for result in results):
         return ""  # stderr has the reasons
     lines: list[str] = []
     for result in results:
         if len(results) > 1:
-            lines += [*[""] * bool(lines), result["model"]]
+            if lines:
+                lines.append("")
+            lines.append(result["model"])
         for line in _format_model(result, verbose):
             lines += wrap(line, columns, hanging=4)
-    return "\n".join([*lines, *[HINT] * hint])
+    return "\n".join([*lines, HINT] if hint else lines)
 
 
 def _format_model(result: Result, verbose: bool) -> Iterator[str]:

@@ -57,7 +57,7 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     for part in report.parts:
         wrong = [output.name for output in part.outputs if output.kind]
         drawing = draw(part.case, wrong) if len(part.case.nodes) <= _MAX_NODES else None
-        # The template shows each known defect in a card. Without any, `part.sentences` ends in "not a known defect".
+        # The template shows known defects as cards. Without a defect, `part.sentences` ends in "not a known defect".
         parts.append((part, part.causes if part.defects else part.sentences, drawing))
     return open_template("report/diff.html").render(
         title=f"sliceport diff: {' '.join(models)}",

@@ -87,7 +87,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
 
 
 def _bend_edges(boxes: list[Box]) -> list[Box]:
-    """Put a bend into an edge in each layer that it passes. The `sources` of boxes change. Return the bends."""
+    """Put a bend into each edge at every layer between its ends. The `sources` of boxes change. Return the bends."""
     bends = []
     for box in boxes:
         for i, source in enumerate(box.sources):

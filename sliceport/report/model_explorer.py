@@ -22,7 +22,7 @@ class Mark(NamedTuple):
     """A text and a color for a node of the main graph, and if `inner` is not empty, for a node in a body of that node.
 
     Attributes:
-        names: Names for the node of the main graph: those of its outputs, if they are known, and last its own name.
+        names: Names for the node of the main graph: the names of its outputs, if known, and then its own name.
         text: The text.
         color: The color, as `#rrggbb`.
         attribute: The attribute that holds the body; empty if only the node of the main graph is marked.
@@ -82,7 +82,8 @@ def check_node_data(result: Result, model: str) -> str:
             else:
                 holder, _, attribute = finding["scope"][0].rpartition(".")
                 # `attribute` holds the outermost body. The node is in that body unless there is a further scope.
-                yield Mark([holder], text, color, attribute, [finding["node"]] * (len(finding["scope"]) == 1))
+                inner = [finding["node"]] if len(finding["scope"]) == 1 else []
+                yield Mark([holder], text, color, attribute, inner)
 
     return _node_data("sliceport check", model, marks())
 
@@ -109,7 +110,10 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
 
     for mark in marks:
         # The main graph is tried first. A node that is not in it is in the graph of a function.
-        holder = next(filter(None, (mark_node(graph, mark.names, mark) for graph in graphs)), "")
+        for graph in graphs:
+            holder = mark_node(graph, mark.names, mark)
+            if holder:
+                break
         # Model Explorer shows a body as a part of the main graph or as a graph of its own.
         body = f"{holder}/{mark.attribute}"
         if mark.inner and not mark_node(main, [f"{body}/{name}" for name in mark.inner], mark):

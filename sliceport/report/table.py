@@ -40,7 +40,7 @@ def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
                 if not line:  # a row without text in its last columns needs no further lines
                     continue
                 line = " " * _GAP + line
-            # The rule below the title is cut off at the edge of the terminal, and not wrapped.
+            # The line of dashes below the title is cut off at the edge of the terminal, and not wrapped.
             lines += wrap(line, columns) if line.strip("- ") else [line[:columns]]
     return "\n".join(lines)
 
@@ -63,7 +63,7 @@ def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
     """Break a printable line between words if it is wider than `columns`, and return the lines.
 
     The lines may have 20 columns even if `columns` is less. All but the first are indented by `hanging` more. A word
-    that is longer than a line is not broken, and wide characters count as one column.
+    that is longer than a line is not broken. Lines may stay too wide, because wide characters count as one column.
     """
     if columns is None or display_width(line) <= columns:
         return [line]

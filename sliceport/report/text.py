@@ -31,9 +31,9 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Remove each hint about sizes that ends several lines, and add it once, as a line after them."""
+    """Remove each hint about sizes that ends several lines, and add the hint once, after all lines."""
     ends = [line.rpartition("; ")[2] for line in lines]
-    hints = Counter(end for end in ends if "give sizes" in end)  # with the line's full stop
+    hints = Counter(end for end in ends if "give sizes" in end)  # each with a full stop
     shared = [hint for hint, count in hints.items() if count > 1]
     for hint in shared:
         lines = [line.removesuffix(f"; {hint}") + "." if line.endswith(f"; {hint}") else line for line in lines]
@@ -64,7 +64,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
     not_clean = [comparison for comparison in report.comparisons if not comparison.is_clean]
     lines = _share_hints([f"{comparison.status}: {comparison.detail}" for comparison in not_clean])
     lines += [f"note: {note}" for note in report.notes]
-    if any(comparison.status in ("mismatch", "error") for comparison in not_clean):  # others ran nothing to repeat
+    if any(comparison.status in ("mismatch", "error") for comparison in not_clean):  # nothing ran if refused
         lines.append(f"reproduce: {report.command}")
     return "\n".join([*head, *map(printable, lines), report_summary(report)])
 
@@ -106,7 +106,7 @@ def _node_path(lowered: LoweredNode) -> str:
 
 
 def _describe_lowering(lowered: LoweredNode, verbose: bool) -> str:
-    """Return the operators and views that replace a node, or why it has none, such as the code of its refusal."""
+    """Return the operators and aliases that replace a node. Without them, return a reason, such as a refusal's code."""
     if lowered.reason is not None:
         return lowered.reason.code
     parts = [_format_call(call, verbose) for call in lowered.calls]

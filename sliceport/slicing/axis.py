@@ -20,8 +20,8 @@ class Window(NamedTuple):
     """The tight window around the selected indices of one axis, in DirectML's words (DML_SLICE1_OPERATOR_DESC).
 
     `offset` is the lowest selected index. `size` is the extent from the lowest to the highest selected index,
-    `(n - 1) * |stride| + 1` for `n` indices. `stride` is the signed step, or 1 for a single index. If it is negative,
-    the first selected index is at the window's end. All are in elements.
+    `(n - 1) * |stride| + 1` for `n` indices. `stride` is the signed step, or 1 for a single index. If `stride` is
+    negative, the first selected index is at the window's end. All three are in elements.
     """
 
     offset: int
@@ -32,8 +32,8 @@ class Window(NamedTuple):
 def canonicalize(selected: range) -> range:
     """Return an equal range in canonical spelling.
 
-    An empty range is `range(0)`. A range of one index has step 1. `stop` is the integer next to the last index, in the
-    direction of the step.
+    An empty range becomes `range(0)`. A range of one index gets step 1. `stop` becomes the integer next to the last
+    index, in the direction of the step.
 
     >>> canonicalize(range(4, 100, 200))
     range(4, 5)
@@ -148,8 +148,8 @@ def merge(outer: range, inner: range, inner_size: int) -> range | None:
     """Return one range for two neighbouring axes that become one axis. Return None if no range fits.
 
     The pair of indices `(o, i)` becomes the index `o * inner_size + i`. A range fits if these indices have a constant
-    step in output order: if either axis selects a single element, or if one more step of `inner` after its last index
-    leads to the next index of `outer`. Both ranges must be non-empty.
+    step in output order. This is so if either axis selects a single element. It is also so if one more step of `inner`
+    after its last index leads to the next index of `outer`. Both ranges must be non-empty.
 
     >>> merge(range(1, 3), range(4), inner_size=4)
     range(4, 12)

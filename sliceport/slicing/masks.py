@@ -16,8 +16,8 @@ class Entry(NamedTuple):
     """One entry of a StridedSlice, with the input axis that it consumes.
 
     Attributes:
-        kind: `slice` keeps the axis, `shrink` drops it, `new` inserts an axis of size 1 and consumes none, `keep` is an
-            axis that no entry names (it falls under the ellipsis, or comes after the last entry).
+        kind: `slice` slices the axis, `shrink` drops the axis, `new` inserts an axis of size 1 and consumes no axis.
+            `keep` is for an axis that no entry names: it falls under the ellipsis, or comes after the last entry.
         position: Position in begin, end, strides and the masks; -1 for `keep`.
         axis: Input axis; -1 for `new`.
     """
@@ -85,8 +85,8 @@ class Masks:
     def entries(self, count: int, rank: int) -> list[Entry]:
         """Return the entries of a StridedSlice in output order, each with the axis of the input that it consumes.
 
-        `count` is the length of `begin`, and `rank` is that of the input. An axis that no entry names gets an entry of
-        the kind `keep`.
+        `count` is the length of `begin`, and `rank` is the rank of the input. An axis that no entry names gets an
+        entry of the kind `keep`.
 
         Raises:
             InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or the entries name more

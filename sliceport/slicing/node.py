@@ -16,9 +16,9 @@ class Cut:
     """One output of a slicing node.
 
     Attributes:
-        output: Name of the value that it writes; empty if the output is left out.
-        region: The elements of the node's input that it selects.
-        used: Whether a node reads the value, or it is an output of the graph.
+        output: Name of the value that is written; empty if the output is left out.
+        region: The selected elements of the node's input.
+        used: Whether a node reads the value, or the value is an output of the graph.
     """
 
     output: str

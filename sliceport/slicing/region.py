@@ -15,8 +15,8 @@ class Region:
     """The elements that a slicing operator selects, in output order, and the shape of the output.
 
     Element `k` of the output, counted in row-major order, is element `k` of the grid `ranges[0] x ranges[1] x ...`,
-    counted in row-major order. New and dropped axes always have size 1, so they change only `output_shape`. Unless
-    nothing is selected, the output sizes other than 1 equal the lengths other than 1 of the ranges, in order.
+    counted in row-major order. New and dropped axes always have size 1, so they change only `output_shape`. If anything
+    is selected, the output sizes without the ones equal the lengths of the ranges without the ones, in order.
 
     Guarantees:
       * two regions of the same shapes are equal exactly when every output index selects the same input element;
@@ -28,8 +28,8 @@ class Region:
         output_shape: Size of each output axis.
 
     Raises:
-        InvalidSlice: The number of ranges is not that of input axes, a range is not within its axis, or the lengths of
-            the ranges do not fit the output shape.
+        InvalidSlice: The number of ranges is not the number of input axes, a range is not within its axis, or the
+            lengths of the ranges do not fit the output shape.
 
     >>> x_1_newaxis = Region((2, 3), (range(1, 2), range(3)), (1, 3))
     >>> x_1_newaxis == Region((2, 3), (range(1, 2), range(0, 3)), (1, 3))
@@ -62,7 +62,7 @@ class Region:
         """Return the region that keeps every axis: the output shape consists of the lengths of the ranges.
 
         Raises:
-            InvalidSlice: The number of ranges is not that of axes, or a range is not within its axis.
+            InvalidSlice: The number of ranges is not the number of axes, or a range is not within its axis.
         """
         return cls(tuple(input_shape), tuple(ranges), tuple(map(len, ranges)))
 

@@ -119,8 +119,9 @@ class AxisSlice(NamedTuple):
         start, step = self.start + following.start * self.step, self.step * following.step
         if min(*self, *following) < 0 or max(start, step) > INT64_MAX:
             return None
-        # Either slice may end the result. The smaller end counts, with that of `following` converted to the whole axis.
-        return AxisSlice(start, min(self.end, self.start + following.end * self.step), step)
+        # Either slice may end the result. `following.end` is a position in this slice, so it becomes an index first.
+        following_end = self.start + following.end * self.step
+        return AxisSlice(start, min(self.end, following_end), step)
 
 
 def cut_shape(slices: Mapping[int, AxisSlice], shape: Sequence[int]) -> tuple[int, ...]:

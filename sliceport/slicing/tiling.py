@@ -25,14 +25,14 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     # runs_ending_at: the runs that stop at each index, each with the length of the longest chain that it ends.
     chain_length = {0: 0}
     runs_ending_at: dict[int, list[tuple[int, Key]]] = defaultdict(list)
-    # All runs that stop at an index come before those that start there, so `chain_length[start]` is final.
+    # All runs that stop at an index come before the runs that start at that index, so `chain_length[start]` is final.
     for key in sorted(runs, key=lambda key: (runs[key].start, runs[key].stop)):
         start, stop = runs[key].start, runs[key].stop
         if start in chain_length:
             runs_ending_at[stop].append((chain_length[start] + 1, key))
             chain_length[stop] = max(chain_length.get(stop, 0), chain_length[start] + 1)
     for candidates in runs_ending_at.values():
-        # `pop` takes a run that ends a longest chain. If there are several, it takes the one that starts first, because
+        # `pop` takes a run that ends a longest chain. Of several such runs, it takes the one that starts first, because
         # the list is reversed and this sort is stable.
         candidates.reverse()
         candidates.sort(key=itemgetter(0))
@@ -113,7 +113,7 @@ def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
     """
     filled: list[range] = []
     end = 0
-    for run in (*runs, range(size, size)):  # the empty run at the end, so that a gap before it is filled
+    for run in (*runs, range(size, size)):  # an empty run at the end, so that the last gap is filled
         filled += [part for part in (range(end, run.start), run) if part]
         end = run.stop
     return filled

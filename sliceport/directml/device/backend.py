@@ -31,7 +31,7 @@ class HostBackend(ABC):
             OSError: A file cannot be written.
         """
 
-    def home(self, folder: Path) -> Path:
+    def program_folder(self, folder: Path) -> Path:
         """Return the folder of the host program in an installation, by default the installation itself."""
         return folder
 
@@ -55,5 +55,5 @@ class HostBackend(ABC):
         return hashlib.sha256(f"{PACKAGE}=={VERSION} {self._ingredients()}".encode()).hexdigest()[:12]
 
     def _ingredients(self) -> str:
-        """Return a text to hash, which differs if an installation of this backend would get other content."""
+        """Return a text to hash. It must change whenever new installations of this backend get other content."""
         return self.text

@@ -45,9 +45,9 @@ class Device:
     The host program starts with the first request, and again after it died. All processes that it needs end with it.
 
     Attributes:
-        retries: Whether a failed request is repeated on a fresh host, unless it took too long. A failure that occurs
-            twice is a refusal; any other failure is transient.
-        transient: The messages of transient failures.
+        retries: Whether a failed request is repeated on a fresh host, up to twice, unless the same failure occurs again
+            or the request took too long.
+        transient: The messages of failures after which the repeated request succeeded.
     """
 
     def __init__(
@@ -215,8 +215,8 @@ class Device:
         """Run a model like `run_onnx`, with the same errors, and also return its nodes with their execution providers.
 
         Unlike in `run_onnx`, nodes may run on the CPU by default. Without `fallback`, a model with such a node is
-        refused. The nodes are those before fusion. Nodes of branches that do not run are returned, too, and so are
-        Casts that onnxruntime then removes. Versions of onnxruntime before 1.24 return no nodes.
+        refused. The returned nodes are those before fusion. They include nodes of branches that do not run, and Casts
+        that onnxruntime removes afterwards. Versions of onnxruntime before 1.24 return no nodes.
         """
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         config = {"session.record_ep_graph_assignment_info": "1"}
@@ -257,8 +257,8 @@ class Device:
         """Send a request and the data files at the paths `files`. Return the header and the payload of the answer.
 
         With `retries`, a failed request is repeated on a new host, up to twice. It is not repeated if the same failure
-        occurs again, or if it took too long. After a failure to create the device, it is always repeated up to twice,
-        because this failure does not depend on the request and is transient on a busy machine.
+        occurs again, or if it took too long. After a failure to create the device, a request is always repeated, up to
+        twice. Such a failure does not depend on the request, and is transient on a busy machine.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
@@ -333,7 +333,7 @@ class Device:
         """
         environment, descriptors = self._environment, list[int]()
         try:
-            if sys.platform == "linux":  # Wine reads pipes slowly, and the root folder hides the data files
+            if sys.platform == "linux":  # Wine reads pipes slowly, and its root folder hides the data files
                 self._memory = os.memfd_create("sliceport")
                 self._socket, host_socket = socket.socketpair()
                 descriptors = [self._memory, host_socket.detach()]
@@ -375,7 +375,7 @@ def _exchange(
         while written < len(part):  # a pipe may accept only a part at once
             written += process.stdin.write(part[written:])
     # The host program sees no paths outside of its root folder, so it receives open files. They follow the frame,
-    # because a socket holds fewer than 300 of them until the host program reads them. Each is open only while it is
+    # because a socket holds fewer than 300 files until the host program reads them. Each file is open only while it is
     # sent, because many systems let a process open at most 1024 files.
     if sys.platform != "win32" and files_socket is not None:
         for path in files:

@@ -47,8 +47,8 @@ class _Dispatchable:
     Attributes:
         dispatchable: The IDMLDispatchable.
         needs: The result of `_binding_properties` for the dispatchable.
-        persistent: Memory of a compiled operator, which its initializer has written; None if it needs none, and for an
-            initializer.
+        persistent: Memory that the initializer of a compiled operator has written. None for an operator that needs no
+            such memory, and for an initializer.
     """
 
     dispatchable: ComObject
@@ -189,7 +189,7 @@ class Direct3DDevice(OperatorFactory):
         return [heap, table, temporary]
 
     def _check_not_removed(self, name: str) -> None:
-        """Raise CallFailed if the device is lost. This is how a method without a result reports an error."""
+        """Raise CallFailed if the device is lost. A method without a result reports an error only in this way."""
         check(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
     def _buffer(self, size: int, heap: int, state: int) -> ComObject:

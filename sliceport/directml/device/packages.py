@@ -21,7 +21,7 @@ class PackageIndex:
         folder: An empty folder for apt's state.
         mirror: The URI of a Debian mirror.
         suite: The suite, such as `sid`.
-        absent: Packages to leave out. To apt they look installed, so that it downloads nothing that only they need.
+        absent: Packages to leave out. They look installed to apt, so apt does not download what only they need.
 
     Raises:
         DeviceError: The index cannot be downloaded.

@@ -23,7 +23,7 @@ def status() -> dict[str, Any]:
         "folder": str(folder),
         "other_folders": list(map(str, install.other_folders())),
         "backend": backend.text,
-        "packages": read_package_spec(backend.home(folder)),
+        "packages": read_package_spec(backend.program_folder(folder)),
         "self_test": "not run",
         "validator": _describe_validator(),
     }

@@ -44,7 +44,7 @@ _PROPERTY_SIZES = {2: 1, 3: 16, 11: 1, 12: 1, 13: 1}
 _MASK = 0xFFFFFFFF
 
 _METHOD = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
-"""A COM method. If the real method has fewer arguments, the last ones here are whatever the registers hold."""
+"""A COM method. If the real method has fewer arguments, the last arguments here are whatever the registers hold."""
 _Method = Callable[[int, int, int, int], int]
 
 
@@ -148,7 +148,7 @@ class Validator(OperatorFactory):
         finally:
             for link_map, original_name in original_names:
                 link_map.l_name = original_name
-        # After the loop, `stand_in` is the last one, libdxcore.so.
+        # After the loop, `stand_in` is the last of `_STAND_INS`, libdxcore.so.
         _redirect(stand_in.DXCoreCreateAdapterFactory, self._adapter_factory())
         return library
 

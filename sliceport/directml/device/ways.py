@@ -50,7 +50,7 @@ its arguments are appended to the command. All processes of a program end with i
 
 @cache
 def choose(root: Path) -> tuple[str | None, dict[str, str]]:
-    """Return the name of the best way that works here, or None, and the error of each way that was tried before."""
+    """Return the name of the best way that works here, or None, and the errors of the better ways, which failed."""
     reasons = {}
     for name, way in WAYS.items():
         command = way(root)

@@ -59,7 +59,7 @@ class Host:
         return Direct3DDevice(self._folder, self._adapter)
 
     def answer(self, request: dict[str, Any], payload: bytes) -> Answer:
-        """Return the answer to a request. For a failed call, its header describes the error."""
+        """Return the answer to a request. If a call failed, the header of the answer describes the error."""
         try:
             return self._answers[request["do"]](request, payload)
         except CallFailed as error:
@@ -84,6 +84,7 @@ class Host:
 
     def _create(self, request: dict[str, Any], payload: bytes) -> Answer:
         _memory, address = _relocate(request["operator"], payload)  # the memory must live during the call
+        # The operator is released at once, because the request only asks whether DirectML accepts it.
         self._device.new_operator(address)
         return {}, b""
 
@@ -139,7 +140,7 @@ def _relocate(image: Mapping[str, Any], payload: bytes) -> tuple[ctypes.Array[ct
 
 
 def _import_onnxruntime() -> Any:
-    """Return the module of the installed onnxruntime, or raise CallFailed if it or its DirectML provider is missing."""
+    """Return the module onnxruntime, or raise CallFailed if the module or its DirectML provider is missing."""
     try:
         import onnxruntime as ort
     except ImportError as error:

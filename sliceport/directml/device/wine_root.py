@@ -69,7 +69,7 @@ class WineRoot(HostBackend):
             return "no Debian mirror is named in this machine's apt sources"
         return None
 
-    def home(self, folder: Path) -> Path:
+    def program_folder(self, folder: Path) -> Path:
         """Return the folder of the host program, which is inside the root folder."""
         return folder / _HOME.lstrip("/")
 
@@ -78,7 +78,7 @@ class WineRoot(HostBackend):
         return _inside(folder, "wine", "host.exe")
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:
-        """Return the way in which programs run in the root folder, or "none", and why better ways failed."""
+        """Return the way in which programs run in the root folder, or "none", and the errors of better ways."""
         way, refused = ways.choose(folder)
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
@@ -88,7 +88,7 @@ class WineRoot(HostBackend):
 
     def build(self, folder: Path, say: Progress) -> None:
         """Unpack Wine and a compiler, build the host program, remove the compiler, and make a Wine prefix."""
-        home, compiler = self.home(folder), folder / "mingw"
+        home, compiler = self.program_folder(folder), folder / "mingw"
         self._unpack_packages(folder, compiler, say)
         _write_system_files(folder)
         home.mkdir(parents=True)
@@ -98,7 +98,7 @@ class WineRoot(HostBackend):
             shutil.copyfile(source(name), home / name)
         run(compile_command(folder, "host"), "the compiler")
         dlls = [f"/{_DLLS}/{path.name}" for path in (folder / _DLLS).iterdir()]
-        run([*enter_compiler(folder, "strip"), "--strip-all", *dlls], "strip")  # they contain debug information
+        run([*enter_compiler(folder, "strip"), "--strip-all", *dlls], "strip")  # removes debug information
         shutil.rmtree(compiler)
         say("making a Wine prefix")
         _make_prefix(folder, home / "prefix")
