@@ -45,8 +45,8 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     form = {"without": parse_names(options.without, "--without") or (), "read_as": options.read_as}
-    # `options.verify` is None without --verify, and empty for --verify without an engine.
-    verify = options.verify == "" or options.verify or False
+    # `options.verify` is None without --verify, empty for --verify without an engine, and otherwise the engine.
+    verify = {None: False, "": True}.get(options.verify, options.verify)
     return {"target": options.target, "verify": verify} | form | run_options(options)
 
 
