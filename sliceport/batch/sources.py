@@ -120,7 +120,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of one source, and a BadSource for each unreadable part or for a source without models."""
+        """Yield the models of one source. Yield a BadSource for an unreadable folder or list, or for lack of models."""
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return

@@ -44,7 +44,7 @@ class Task:
     Attributes:
         model: Its name, as the user gave it.
         location: Its absolute path or URL.
-        options: Shapes and arrays of inputs that replace the job's.
+        options: Shapes and arrays of inputs. They replace those that the job has for the same inputs.
     """
 
     model: str

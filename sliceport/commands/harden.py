@@ -76,7 +76,7 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
 
 
 def _name_output(model: str, options: Options) -> str:
-    """Return the file name of a batch's output. Its suffix is that of the target's format, or else the model's."""
+    """Return the file name of a batch's output, with a suffix of the target's format or else the model's format."""
     by_target = [format_ for format_ in formats().values() if options.get("target") in format_.targets]
     return f"model{(by_target[0] if by_target else format_of(model)).suffixes[0]}"
 
