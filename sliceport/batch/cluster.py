@@ -74,8 +74,8 @@ class _DaskRunner:
     """A runner that gives tasks to the workers of a scheduler.
 
     A worker fits a run if it has the same versions of all packages, and sees the models and the results. A worker that
-    does not fit refuses its tasks, and they are submitted again. No WorkerPlugin checks this in advance: a worker that
-    cannot load a registered plugin does not start, and the plugin of a killed client stays registered.
+    does not fit refuses its tasks, and the runner submits them again. No WorkerPlugin checks this in advance: a worker
+    that cannot load a registered plugin does not start, and the plugin of a killed client stays registered.
     """
 
     def __init__(self, client: Client, address: str, completed: as_completed) -> None:
@@ -94,11 +94,13 @@ class _DaskRunner:
         """Give all tasks to the workers, and yield the outcome of each task once."""
         client, completed, remaining = self._client, self._completed, iter(tasks)
         try:
-            # A worker that sees this file sees the results; see `describe_refusal`. A run writes its journal first.
+            # The run has written its journal already. A worker that sees this file sees the results; see
+            # `describe_refusal`.
             journal = open_store(job.root).names("runs")[-1]
             while True:
                 results = completed.next_batch(block=False)
-                if any(future.cancelled() for future in self._tasks):  # even if the client has connected again
+                # Dask cancels all futures if the connection is lost, even if the client connects again.
+                if any(future.cancelled() for future in self._tasks):
                     raise self._loss
                 outcomes, refused = self._read_results(job, results)
                 self._look_for_workers()
@@ -119,10 +121,10 @@ class _DaskRunner:
             client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
-        """Update the workers that may fit. Announce a lack of them.
+        """Update the number of threads of each worker that may fit. If there is no such worker, announce that.
 
         Raises:
-            UsageError: Workers are connected, but none fits and none has done a task; or the connection is lost.
+            UsageError: Workers are connected, but none fits and none has done a task. Or the connection is lost.
         """
         try:
             threads: dict[str, int] = self._client.nthreads()
@@ -135,13 +137,13 @@ class _DaskRunner:
             worker = "worker that fits" if threads else "worker"
             progress.announce(f"no {worker} is connected to {self._address}; waiting for one")
         self._waits_for_worker = not self._threads
-        if threads and not self._threads:  # they would refuse the tasks again at once
+        if threads and not self._threads:  # these workers would refuse the tasks again at once
             time.sleep(_INTERVAL)
 
     def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
         """Return the outcomes of tasks that have ended, and the tasks that a worker has refused."""
         outcomes, refused = [], []
-        for future, (address, outcome, *_) in results:  # for an error: its class, the error and its traceback
+        for future, (address, outcome, *_) in results:  # for a failed task: class of the error, error, traceback
             task = self._tasks.pop(future)
             if isinstance(outcome, Exception):
                 outcomes.append(_describe_loss(job, task, outcome))
@@ -159,9 +161,9 @@ class _DaskRunner:
         """Give tasks to the scheduler. Prefer workers that have not refused the run."""
         run, needed = self._client.id, needed_versions()
 
-        # Dask pickles the code of a local function. Of a global function it pickles the name, which a scheduler without
-        # sliceport could not load. The function returns the address of the worker, and what `serve` returns.
-        def sliceport_task(packed: bytes) -> tuple[str, Done | str]:
+        # The task is a local function, because Dask pickles the code of a local function. It pickles only the name of a
+        # global function, which a scheduler without sliceport could not load.
+        def sliceport_task(packed: bytes) -> tuple[str, Done | str]:  # address of the worker, and result of `serve`
             from distributed import get_worker
 
             try:
@@ -183,11 +185,11 @@ class _DaskRunner:
 
 
 def _describe_loss(job: Job, task: Task, error: Exception) -> Done:
-    """Return the outcome of a task that Dask has given up. Raise its error if results cannot be stored."""
+    """Return the outcome of a task that Dask has given up. Raise the error of the task if it is a SliceportError."""
     from distributed import KilledWorker
 
     if isinstance(error, SliceportError):
-        raise error
+        raise error  # such as results that cannot be stored; `serve` raises no error about the model
     message = f"no worker could do it ({type(error).__name__}: {error})."
     if isinstance(error, KilledWorker):
         message = "every worker that it was given to ended; the same command tries it again."
@@ -200,11 +202,11 @@ def needed_versions() -> dict[str, str]:
 
 
 def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
-    """Do a task of a run and return the outcome. If this worker does not fit the run, return why, as a predicate.
+    """Do a task of a run and return the outcome. If this worker does not fit the run, return the reason.
 
-    The worker needs the versions in `needed`. `packed` holds the pickled job, task and name of the journal, and whether
-    the client sees the model as a file. They are unpickled after the versions are compared, because other versions may
-    fail to read them.
+    The reason continues a sentence that begins with `the worker`. The worker needs the versions in `needed`. `packed`
+    holds the pickled job, task and name of the journal, and whether the client sees the model as a file. It is
+    unpickled after the versions are compared, because other versions may fail to read it.
 
     Raises:
         RunStopped: The run is over.
@@ -228,10 +230,11 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
 
 
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
-    """Return why this worker cannot take part in a run, as a predicate. Return "" if it sees the results and the model.
+    """Return why this worker cannot take part in a run; return "" if the worker sees the results and the model.
 
-    The folder or URL `root` holds the results if it contains the journal, because the name of the journal is random.
-    `model` is a path. It is None if the model is at a URL, or if the client does not see the model either.
+    The reason continues a sentence that begins with `the worker`. The folder or URL `root` holds the results if it
+    contains the journal, because the name of the journal is random. `model` is a path. It is None if the model is at a
+    URL, or if the client does not see the model either.
     """
     try:
         sees_results = open_store(root).has(journal)

@@ -24,7 +24,7 @@ _PARTS = ("message", "findings", "input_shapes", "result")
 
 
 class Change(NamedTuple):
-    """A package or an option with different versions or values in the two runs; None for a run that lacks it."""
+    """A package or an option that differs: its version or value in each run, or None for a run that lacks it."""
 
     name: str
     before: Any
@@ -116,7 +116,10 @@ class RunComparison:
 
 
 def describe_finding(finding: Finding) -> str:
-    """Format a finding on one line, adding any field that its message omits."""
+    """Format a finding on one line. Leave out the node, engine or defect that its message names.
+
+    The operator is left out together with the node.
+    """
     message = finding["message"]
     parts = [finding["reason"]]
     if not finding["node"] or finding["node"] not in message:
@@ -192,7 +195,7 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[_Mask, _Mask]) -> None:
     """Compare the rows of one model, and add what changed to the comparison."""
     before, after = rows
-    unmatched = Counter(map(_identify, _list_problems(before)))  # after the loop: those that the later run lacks
+    unmatched = Counter(map(_identify, _list_problems(before)))  # after the loop: the problems that the later run lacks
     new = []
     for problem in _list_problems(after):
         if unmatched[_identify(problem)]:

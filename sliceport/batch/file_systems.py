@@ -124,8 +124,8 @@ def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
     Messages name the action by `participle`, such as `read`.
 
     Raises:
-        FileNotFoundError, NotADirectoryError, ImportError: The action raises it.
-        RemoteError: The action raises anything else.
+        FileNotFoundError, NotADirectoryError, ImportError: The action raises this error.
+        RemoteError: The action raises another error.
     """
     for delay in (*_DELAYS, None):
         try:

@@ -78,7 +78,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "versions": dict(job.versions),
         "format": format_of(task.location if is_url(task.location) else path).name,
         "content": digests.pop(""),
-        "beside": digests,
+        "beside": digests,  # of the other files: the line before has removed the digest of the model
     }
     key = hashlib.sha256(json.dumps(dependencies, sort_keys=True).encode("ascii")).hexdigest()
     return Identity(key, path, states)
@@ -122,8 +122,9 @@ def _read_cached_digests(url: str) -> Digests | None:
             digests[name] = cached
         return digests
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        # If a file is missing or cannot be read, the download raises the error (UsageError is a ValueError). `json`
-        # raises a ValueError if the model was cached as a data file of another, so that its entry has no names.
+        # The caller then downloads the model, and the download reports a file that is missing or cannot be read. A
+        # UsageError is a ValueError. `json` raises a ValueError, too, for an entry without names: this file was cached
+        # as a data file of another model.
         return None
 
 
@@ -139,7 +140,7 @@ def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
 
 
 def options_of(job: Job, task: Task) -> dict[str, Any]:
-    """Merge the options of a job and of a task. The latter win. Merge `input_shapes` and `inputs` by input."""
+    """Merge the options of a job and a task; those of the task win. Merge `input_shapes` and `inputs` by input."""
     options = {**job.options, **task.options}
     for name in ("input_shapes", "inputs"):
         if by_input := {**(job.options.get(name) or {}), **(task.options.get(name) or {})}:
@@ -150,7 +151,7 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
 def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | None:
     """Return the digest of an array's file, and note the state of a local file in `states`.
 
-    Return None if no local file has this name; the command will report that. Raise a UsageError if it is unreadable.
+    Return None for a missing local file, which the command will report. Raise a UsageError for an unreadable file.
     """
     if is_url(file):
         return digest_file(fetch(file, folder))
@@ -164,7 +165,7 @@ def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | No
 def fetch(location: str, folder: Path) -> str:
     """Return the local path of a model or of an array's file. A path is returned unchanged, even if it is missing.
 
-    A file at a URL is copied into a new folder in `folder`, with the other files of a model.
+    A file at a URL is copied into a new folder in `folder`. The other files of a model are copied, too.
 
     Raises:
         UsageError, MissingExtra: See `download`.

@@ -27,7 +27,7 @@ def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison |
     """Return the HTML page of a run, which is one file. It also shows the comparison with an earlier run, if given.
 
     The rows, in any order, are read once. The page holds the data of the table as one compressed block of JSON. Further
-    blocks hold findings and results, and the browser unpacks a block when its user opens a model. For `gap`, see
+    blocks hold findings and results, and the browser unpacks a block when the user opens a model. For `gap`, see
     `Run.describe_gap`.
 
     Raises:
@@ -80,7 +80,7 @@ class _Data:
         changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])
         parts = ("operator", "engine", "defect", "node")
         names = (sorted({finding[part] for finding in findings} - {""}) for part in parts)  # type: ignore[literal-required]
-        # The groups are in the order of the filters in `index`.
+        # The groups are in the order of the filters in `index`, which has no filter for nodes.
         *groups, nodes = map_texts([changes, reasons_of(row), [row["verdict"]], *names], printable)
         table_row = {
             "at": number,

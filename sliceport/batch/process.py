@@ -72,7 +72,7 @@ def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) ->
 
 
 def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -> Done:
-    """Look up the stored result of a model. If there is no valid one, run the command. A child process does each."""
+    """Look up the stored result of a model in a child process. If none is valid, run the command in a child process."""
     look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION  # for importing modules
     identity = Identity("", task.location)
     done: Done | None
@@ -102,15 +102,15 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
 def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
     """Call a function in a child process. Call it again if SIGTERM ended the child: the model did not cause that.
 
-    Wait before the second call. If the machine shuts down, this process ends meanwhile, too. If the run is stopped
-    meanwhile, raise the error of the first call.
+    Wait before calling again: if the machine shuts down, SIGTERM ends this process during the wait. If the run is
+    stopped during the wait, raise the error of the first call.
     """
     try:
-        return supervisor.call_twice(function, *args, stop_event=stop_event, **limits)
+        return supervisor.call_with_retry(function, *args, stop_event=stop_event, **limits)
     except ChildTerminated:
         if stop_event.wait(_SHUTDOWN):
             raise
-        return supervisor.call_twice(function, *args, stop_event=stop_event, **limits)
+        return supervisor.call_with_retry(function, *args, stop_event=stop_event, **limits)
 
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
@@ -127,8 +127,9 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
     except UsageError as error:
         raise UnreadableResult(str(error)) from None
     if result is None or not _is_valid(job, result):
-        # A model at a URL has no local copy yet if the digests of its files were cached.
-        return identity if identity.path else identify(job, task, folder, downloads=True), None
+        if not identity.path:  # a model at a URL, which was not downloaded because the digests of its files were cached
+            identity = identify(job, task, folder, downloads=True)
+        return identity, None
     return identity, Done(task.model, identity.key, result["verdict"], cached=True)
 
 
@@ -157,7 +158,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         if output is not None:
             output.mkdir(parents=True)
         options = options_of(job, task)
-        # The shapes of the run are for many models, so those of inputs that this model lacks are left out.
+        # The shapes of the run are for many models, so the shapes of inputs that this model lacks are left out.
         shapes = _shapes_of_inputs(identity.path, job.options) | dict(task.options.get("input_shapes") or {})
         if options.get("inputs"):
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
@@ -171,7 +172,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         with command_line_spelling():
             target = None if output is None else output / command.name_output(identity.path, options)
             outcome = _describe_outcome(command.run(identity.path, target, options, False), output)  # no overwriting
-    except ChildLost:  # the machine caused it; `_run_task` reports it
+    except ChildLost:  # the machine caused the error, and `_run_task` reports it
         raise
     except Exception as error:  # any library may raise any error for the model's file
         outcome = _describe_failure(job, error)
@@ -182,7 +183,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
         return _report_unstored(job, task, identity, folder, outcome)
     if not identity.is_current():
         changed = {"verdict": "error", "message": "it was changed while it was read."}
-        # The key is that of the content before the change.
+        # The row has no key, because the key belongs to the content before the change.
         return _report_unstored(job, task, replace(identity, key=""), folder, changed)
     return _store_result(job, task, identity, folder, outcome)
 

@@ -44,7 +44,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
     # As in `_glob`, hidden files are found if the part with the first wildcard, or a later part, begins with a dot.
     finds_hidden = wildcard is not None and "/." in f"/{path[len(root) :]}"
     root = f"{root.rstrip('/')}/" if root else ""
-    # A source is entered even if it lies in a folder to leave out, or is one.
+    # A source is entered even if it lies in a folder to leave out, or is such a folder.
     excluded_below = tuple(folder for folder in excluded if folder.startswith(root) and folder != root)
     for name in sorted(entries):
         is_hidden = any(part.startswith(".") for part in name[len(root) :].split("/")) and not finds_hidden
@@ -103,7 +103,7 @@ def _download_file(url: str, local: Path) -> str | None:
 
     Raises:
         FileNotFoundError, NotADirectoryError: The file is missing.
-        UsageError: The URL is not one of a file, or the file cannot be read.
+        UsageError: The URL does not name a file, or the file cannot be read.
         MissingExtra: A package for such URLs is not installed.
     """
     local.parent.mkdir(parents=True, exist_ok=True)

@@ -94,7 +94,7 @@ class RemoteStore(Store):
                 attempt("written", url, lambda: _write_via_temporary_file(fs, path, temporary, write))
             else:
                 attempt("written", url, lambda: write(fs, path))
-        except (FileNotFoundError, NotADirectoryError) as error:  # `attempt` raises these unchanged, for reads
+        except (FileNotFoundError, NotADirectoryError) as error:  # `attempt` passes these on for `read`
             raise failure("written", url, error) from error
 
 

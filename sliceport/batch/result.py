@@ -79,7 +79,7 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
     result["message"] = result["message"].removeprefix(f"'{path}': ")
     hide = _make_path_hider(path, output)
     hidden = {key: map_texts(value, hide) for key, value in result.items()}
-    # The path is quoted for a shell in this text. The placeholder replaces the quotes too; see `to_row`.
+    # A command line has the path quoted for a shell. The placeholder replaces the quotes, too: `to_row` adds quotes.
     if isinstance(line := (result["result"] or {}).get("command"), str):
         hidden["result"]["command"] = hide(line.replace(join([path]), path))
     return hidden
@@ -101,12 +101,12 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
         hidden = hidden if escaped_repr == escaped else hidden.replace(escaped_repr, MODEL)
         for prefix in prefixes:
             hidden = hidden.replace(prefix, "")
-        return _ABSOLUTE.sub(_name_existing, hidden)
+        return _ABSOLUTE.sub(_shorten_existing_path, hidden)
 
     return hide
 
 
-def _name_existing(path: re.Match[str]) -> str:
+def _shorten_existing_path(path: re.Match[str]) -> str:
     """Return the last part of a matched path if it exists on this machine. Otherwise return the text unchanged."""
     return os.path.basename(path[0]) if os.path.lexists(path[0]) else path[0]
 

@@ -32,7 +32,7 @@ MEANINGS: dict[Verdict, str] = {
 """The meaning of each verdict, and what to do about it."""
 
 INFORMATIVE = frozenset({"rewritten", "contested"})
-"""Reasons of findings about a node that was changed, or left on purpose; neither is an error."""
+"""Reasons of findings that are not errors: a node was changed, or was left because engines disagree about it."""
 
 
 class Row(TypedDict):
@@ -46,7 +46,7 @@ class Row(TypedDict):
     message: str  # the reason for the verdict; may be empty for clean
     findings: list[Finding]
     result: dict[str, Any] | None  # the JSON that the command prints
-    input_shapes: NotRequired[dict[str, list[int]]]  # the sizes chosen for inputs with open ones
+    input_shapes: NotRequired[dict[str, list[int]]]  # the shapes chosen for inputs with open sizes
     stderr: NotRequired[list[str]]  # the last lines of a process that died
     output: NotRequired[str]  # relative to the folder of the run
 

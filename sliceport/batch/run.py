@@ -70,7 +70,7 @@ def run_batch(
         observe: Called with the outcome of each model, and of each bad source, which is an error.
 
     Raises:
-        UsageError: The command does not exist, no source has a model, or the results cannot be read or stored.
+        UsageError: The command does not exist, all sources are bad, or the results cannot be read or stored.
         MissingExtra: A package for a URL or a cluster is not installed.
     """
     if batch.job.command not in NAMES:
@@ -95,7 +95,7 @@ def run_batch(
             run, summary = read_run(store), Summary()
             if run.header["started"] == header["started"]:
                 write_view(run, scratch, summary.add)
-            else:  # the view shows a run that has begun meanwhile, such as one of another command
+            else:  # another run has begun meanwhile, such as one of another command, and the view shows that run
                 write_view(run, scratch)
                 run = read_run(store, journal.name)
                 summary = Summary.of(run.rows())
@@ -120,13 +120,13 @@ def _record(
 
 
 def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
-    """Return the models of a batch, and its bad sources. For a shard, return its part of both.
+    """Return the models of a batch, and its bad sources. If the batch is a shard, return only those of the shard.
 
     Raises:
-        UsageError: No source has a model.
+        UsageError: All sources are bad.
         MissingExtra: A package for a URL is not installed.
     """
-    needs_passes = batch.job.command == "rewrite"  # files of formats without passes are not models for it
+    needs_passes = batch.job.command == "rewrite"  # this command has no work on a format without passes
     readable = [format_ for format_ in formats().values() if not needs_passes or any(format_.passes())]
     suffixes = [suffix for format_ in readable for suffix in format_.suffixes]
     root = batch.job.root

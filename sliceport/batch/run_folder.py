@@ -27,7 +27,7 @@ _JOURNALS = "runs"
 _WRITTEN = "written"
 """Key of a line that states when it was written. The file's own time is not used, because a copy may have another."""
 _INTERVAL = 30.0
-"""Least seconds between two lines with the time. If a run at a URL is killed, the lines after the last one are lost."""
+"""Least seconds between two lines with the time. If a run at a URL is killed, lines after the last time are lost."""
 
 Entries = Mapping[str, str | Row]
 """Each model of a journal, with the key of its result, or with its row if it has no result."""

@@ -15,8 +15,8 @@ from sliceport.sandbox import signals, supervisor
 Runner = Callable[[Job, Iterable[Task]], Generator[Done]]
 """A function that does all tasks of a job in any order, and yields each outcome once.
 
-It reads only a few tasks ahead of those that are done. If the generator is closed early, the processes of models under
-way are ended, and these models get no result. A SliceportError that it raises is about the run itself.
+It reads only a few tasks ahead of the tasks that are done. If the generator is closed early, the processes of models
+under way are ended, and these models get no result. A SliceportError that it raises is about the run itself.
 """
 
 

@@ -44,7 +44,7 @@ def expand(
       * A URL of fsspec: a file, a folder, or a glob.
       * A file, whatever its name ends in.
       * A folder: all files in it and its folders whose names end in one of `suffixes`; an empty suffix is ignored. A
-        link to a folder is followed unless the walk reaches that folder without it.
+        link to a folder is followed unless the walk reaches that folder without a link.
       * A glob: `*` matches any characters but `/`, `?` matches one such character, `[…]` matches one of the characters
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
@@ -52,7 +52,7 @@ def expand(
     Hidden files and folders, whose names begin with a dot, are found only by name, or by a pattern in which the part
     with the first wildcard, or a later part, begins with a dot. The models of a folder or glob are sorted by name. Two
     names of one path are one model. A link to a model is another model. `leave_out` lists folders, or URLs of folders,
-    such as the folder of the results. They are entered only if a source begins in them.
+    such as the folder of the results. Such a folder is entered only if a source begins in it.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -120,7 +120,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of one source, and a BadSource for each unreadable part or for a source without models."""
+        """Yield the models of one source. Yield a BadSource for an unreadable folder or list, or for lack of models."""
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return
@@ -243,7 +243,7 @@ def _unreadable_folder(error: OSError) -> BadSource:
 
 
 def _is_model(path: str) -> bool:
-    """Return whether a path is a file. Also return True if it cannot be examined, because its row then says so."""
+    """Return whether a path is a file. Also return True for a path that cannot be examined: its row reports that."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:

@@ -78,7 +78,7 @@ class Store(ABC):
             self.remove(target)
 
     def new_scratch(self) -> Path:
-        """Make a local folder for temporary files. Remove such folders of killed processes of this machine."""
+        """Make a local folder for temporary files. Also remove the folders of killed processes of this machine."""
         folder = self.scratch_folder() / new_name()
         try:
             _make_folder(folder)
@@ -89,7 +89,7 @@ class Store(ABC):
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
-        """Remove a folder of `new_scratch`, those of killed processes, and the folder around them if it is empty."""
+        """Remove a folder of `new_scratch`. Also remove those of killed processes, and the parent if it is empty."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             remove_abandoned(folder.parent)  # temporary files of killed processes of this machine
@@ -134,7 +134,7 @@ class Folder(Store):
     def put_file(self, name: str, local: Path) -> None:
         """Move a file from the scratch folder to its name in the store."""
         with self._reported("written", name):
-            # Without this, a loss of power could destroy the file, but not the result that names it.
+            # Without `fsync`, a loss of power could destroy the file, but not the result that names it.
             with open(local, "r+b") as file:  # Windows cannot synchronize a file that is open only for reading
                 os.fsync(file.fileno())
             self._move(local, name)

@@ -72,8 +72,9 @@ class Summary:
                 tally.models += 1
                 tally.findings += count
         # A failed model often has no findings. The cause of the failure then counts as its reason.
-        for reason in [] if row["findings"] else reasons_of(row):
-            self.tallies["reason"].setdefault(reason, Tally()).models += 1
+        if not row["findings"]:
+            for reason in reasons_of(row):
+                self.tallies["reason"].setdefault(reason, Tally()).models += 1
         if row["verdict"] != "clean":
             entry = (row["model"], row["verdict"], row["message"])
             insort(self.attention, entry, key=lambda entry: (VERDICTS.index(entry[1]), entry))  # the worst first

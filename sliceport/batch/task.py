@@ -19,8 +19,8 @@ class Job:
         root: The folder or URL of the results.
         options: Arguments of the Python function that does the same as the command. `inputs` maps inputs to files
             instead of arrays.
-        versions: The versions of all packages that compute.
-        timeout: Seconds that a model may take; None for no limit.
+        versions: The versions of all packages that compute something, by package.
+        timeout: Seconds that the command may take for a model; None for no limit.
         memory: Bytes that each process of a model may allocate; None for no limit.
         writes: Whether the files that the command can write are kept; those of `rewrite`, `harden` and `probe` always
             are.
@@ -44,7 +44,7 @@ class Task:
     Attributes:
         model: Its name, as the user gave it.
         location: Its absolute path or URL.
-        options: Shapes and arrays of inputs that replace the job's.
+        options: Shapes and arrays of inputs. They replace those that the job has for the same inputs.
     """
 
     model: str

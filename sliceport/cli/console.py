@@ -54,7 +54,7 @@ def emit(text: str, *, is_raw: bool = False) -> None:
         sys.stdout.write((text if is_raw else "\n".join(map(printable, text.split("\n")))) + "\n")
         sys.stdout.flush()
     except OSError as error:
-        # Otherwise the interpreter reports an error at its end, when it cannot write the rest of the buffer.
+        # Discard the rest of the buffer. Otherwise the interpreter tries to write it at exit, and reports an error.
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
         os.close(null)
@@ -105,7 +105,7 @@ def prepared_streams(*, loud: bool) -> Iterator[None]:
 
 
 def _open_closed_descriptors() -> None:
-    """Open standard streams that are closed. Otherwise the next open file would become one and get their output."""
+    """Open closed standard streams. Otherwise the next file to be opened would get the output of such a stream."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -126,7 +126,7 @@ def can_show_status() -> bool:
 
 
 def show_status(text: str) -> None:
-    """Show a line of progress on the terminal. It replaces the current activity until `showing_progress` ends."""
+    """Show a line of progress on the terminal. The line replaces the current activity until `showing_progress` ends."""
     global _status  # noqa: PLW0603 - there is one terminal
     with _lock:
         _status = text

@@ -27,7 +27,7 @@ COMMANDS = (
     "check", "diff", "probe", "harden", "rewrite", "lower", "compare", "batch", "cases", "defects", "directml",
     "doctor", "completion",
 )  # fmt: skip
-"""The commands in the order of the help: commands on one model, and modules of this package."""
+"""The commands in the order of the help. Each is a command on one model, or a module of this package."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,7 +77,8 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
             result = options.run(options)
         return int(not result) if isinstance(result, bool) else result or CLEAN
     except SliceportError as error:
-        # argparse returns no options if it rejects a word. So search for --json, --format json and abbreviations of it.
+        # argparse returns no options if it rejects a word. So search the words for --json, and for --format json, which
+        # may be abbreviated.
         if re.search(r"(^| )--(json|f(o\w*)?[ =]json)( |$)", " ".join(words)):
             emit_json({"schema_version": 1, "error": str(error)})
         raise

@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             # The empty choice stands for an option without a value, so it is not named.
             choices = [str(choice) for choice in action.choices if choice != ""]
-            # The sentence does not begin with a kind of name, because argparse adds the name of the option.
+            # The kind of name is empty, because argparse puts the name of the option before the sentence.
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
 
 

@@ -1,4 +1,4 @@
-"""The work of one command line. A child does it, and the main process puts the files into place."""
+"""The work of one command line. A child does the work, and the main process puts the files into place."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def add_command(commands: Commands, command: Command) -> None:
         return Work(
             command=command.name,
             model=options.model,
-            output=getattr(options, "output", None),  # only commands that write have it, and --overwrite
+            output=getattr(options, "output", None),  # only commands that write have --output and --overwrite
             options=other | pages | command.read_options(options),
             overwrite=getattr(options, "overwrite", False),
             form="summary" if options.format == "text" and options.quiet else options.format,
@@ -157,9 +157,9 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
     owner = "" if work.output is None else new_name()  # a part of the names of the child's scratch folders
     log = 2 if work.verbose > 1 else None  # stderr
     try:
-        # Only the process of the command line is supervised. It makes few calls, so each may have a child of its own.
+        # `is_supervised` is set for a command line, which makes few calls. So each call can have a child of its own.
         with console.showing_progress():
-            answer: Answer = supervisor.call_twice(
+            answer: Answer = supervisor.call_with_retry(
                 compute_answer, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log
             )
         with signals.shielded():  # otherwise a signal could leave only some of the files in place

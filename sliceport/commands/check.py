@@ -47,7 +47,7 @@ def _split(text: str) -> list[str]:
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `sliceport.check`, and the kinds of --fail-on."""
     versions = parse_pairs(options.engine_versions, "engine version", "ENGINE=VERSION, as in openvino=2025.2")
-    # A wrong engine or version is reported before a model is read.
+    # `Selection` raises an error for a wrong engine or version, here before a model is read.
     Selection(None if options.engines is None else tuple(options.engines), versions)
     for kind in options.fail_on:
         if kind not in KINDS:
@@ -83,7 +83,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 def _list_findings(node: NodeFinding, selection: Selection) -> list[Finding]:
     """Return a finding about a node for each selected engine that its defect concerns."""
-    # An invalid or fragile node is a finding even if no selected engine has a divergence.
+    # An invalid or fragile node is a finding, without an engine, even if no selected engine has a divergence.
     engines = [divergence.engine for divergence in selection.divergences_of(node.defect)] or [""]
     message = node.detail or node.defect.trigger
     return [finding(node.kind, node.op, node.node, message, engine=each, defect=node.defect.id) for each in engines]

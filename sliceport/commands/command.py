@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sliceport.commands.outcome import Options, Outcome
 
 NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe", "directml run")
-"""The names of the commands on one model. Each is a module of this package, and a command line loads only its own."""
+"""The names of the commands on one model. Each has a module in this package."""
 Run = Callable[[str, Path | None, Options, bool], Outcome]
 """The work of a command. The arguments are the model's file, the output or None, the options, and whether to overwrite.
 

@@ -113,7 +113,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     if page_file is not None:
         files[page_file] = diff_page(report, models)
     if node_data_file is not None:
-        # The parts of two models are cut from the second one, unless the first one does not run.
+        # The parts in the report belong to the second of two models, unless the first model does not run.
         files[node_data_file] = diff_node_data(report, models[0 if report.failed_model == "first model" else -1])
     return Outcome(
         is_clean=report.is_equal,
@@ -135,7 +135,7 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
         names.append("seeds")
     for name in names:
         if options.get(name):
-            # All but these two are options of the same name.
+            # All names but `other` and `open_sizes` are those of options.
             title = {"other": "second model", "open_sizes": "--input-shapes"}.get(name, f"--{name.replace('_', '-')}")
             raise UsageError(f"--against {options['against']} are results of a probe, which take no {title}.")
     return read_results(model, options["against"], inputs=options["inputs"], tolerance=tolerances)

@@ -45,8 +45,8 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     form = {"without": parse_names(options.without, "--without") or (), "read_as": options.read_as}
-    # `options.verify` is None without --verify, and empty for --verify without an engine.
-    verify = options.verify == "" or options.verify or False
+    # `options.verify` is None without --verify, empty for --verify without an engine, and otherwise the engine.
+    verify = {None: False, "": True}.get(options.verify, options.verify)
     return {"target": options.target, "verify": verify} | form | run_options(options)
 
 
@@ -76,7 +76,7 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
 
 
 def _name_output(model: str, options: Options) -> str:
-    """Return the file name of a batch's output. Its suffix is that of the target's format, or else the model's."""
+    """Return the file name of a batch's output, with a suffix of the target's format or else the model's format."""
     by_target = [format_ for format_ in formats().values() if options.get("target") in format_.targets]
     return f"model{(by_target[0] if by_target else format_of(model)).suffixes[0]}"
 

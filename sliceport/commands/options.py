@@ -127,7 +127,7 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
 def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options for a Python function that has no argument `open_sizes`.
 
-    If the options contain `open_sizes`, `input_shapes` gets shapes for all other inputs with open sizes.
+    If the options contain `open_sizes`, `input_shapes` gets shapes for all inputs with open sizes.
 
     Raises:
         UsageError: The model does not declare the rank of an input, or no installed format reads the model.
@@ -220,7 +220,9 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def parse_pairs(texts: Sequence[str], kind: str, form: str) -> dict[str, str]:
-    """Split texts such as `NAME=VALUE` into a dict. Messages call a text a `kind`, and show the expected `form`.
+    """Split texts such as `NAME=VALUE` into a dict.
+
+    `kind` is the noun for a text in error messages, and `form` is the expected form of a text.
 
     Raises:
         UsageError: A text is malformed, or a name occurs twice.

@@ -58,7 +58,7 @@ this_process = _ThisProcess()
 
 
 def is_expendable() -> bool:
-    """Return whether this process may crash, because `call_twice` would then repeat the call in another child."""
+    """Return whether this process may crash, because `call_with_retry` would then repeat the call in another child."""
     return this_process.is_child and not this_process.is_isolated
 
 
@@ -95,7 +95,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
 
 def main() -> None:
     """Serve as a started child. Read calls from stdin, and write answers to stdout; `argv[1]` is the parent's pipe."""
-    # The duplicates stay open for calls, while stdin and stdout are redirected: output of a library goes to stderr (2).
+    # Calls use duplicates of stdin and stdout. The originals are redirected, so output of a library goes to stderr (2).
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     redirect_standard_streams(2)

@@ -91,7 +91,7 @@ if sys.platform != "win32":
 
         It starts in 2 ms, because it has all modules that this process has imported. This process must have only one
         thread: a lock that another thread holds would stay locked in the child. The child writes stdout and stderr to
-        `log`; the two ends are those of `_open_parent_pipe`.
+        `log`. `child_end` and `parent_end` come from `_open_parent_pipe`.
         """
 
         returncode: int | None = None
@@ -117,7 +117,7 @@ if sys.platform != "win32":
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 on_error.pop_all()
-            with contextlib.suppress(OSError):  # the child has done so already
+            with contextlib.suppress(OSError):  # either process may be first, and the child may have ended
                 os.setpgid(self.pid, self.pid)
             requests.close()
             answers.close()
@@ -186,7 +186,7 @@ class ChildProcess:
         except RuntimeError as error:  # the system has no thread for the timer
             self.close()
             raise ChildNotStarted(f"could not be started ({error})") from None
-        except BaseException:  # such as Ctrl-C: the next call would get this answer
+        except BaseException:  # such as Ctrl-C: the next call would get the answer to this request
             self.close()
             raise
         finally:
@@ -257,8 +257,8 @@ class ChildProcess:
     def _has_message(self, process: int | None) -> bool:
         """Wait for a message or the end of the child. Return whether there is a message.
 
-        The pipe alone would not show the end of the child if a grandchild holds it open. So this also waits for
-        `process`, a descriptor of the child. If the system has none, return True at once, and the read waits.
+        A grandchild may hold the pipe open after the child has ended. So also wait for `process`, a descriptor of the
+        child. If `process` is None, return True at once; reading the message then waits.
         """
         if sys.platform == "win32" or process is None:
             return True
@@ -291,7 +291,7 @@ class ChildProcess:
     def kill(self) -> None:
         """End the process and its descendants.
 
-        If this process is a child itself, both are in one process group. Then end the process alone, except on Windows.
+        If this process is a child itself, it is in the same group. So only the new child is ended, except on Windows.
         """
         if self._process.returncode is not None:
             return

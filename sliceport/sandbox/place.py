@@ -303,8 +303,8 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
     """Rename new files or folders to their final paths, in the order of `pairs`, all or none.
 
     A single file replaces the old one in one step. Otherwise all old files are first moved into another folder, so that
-    no old file exists together with a new one. They are moved in reverse order, because the last file refers to the
-    others and must never exist without them. They are deleted at the end, or put back if anything fails.
+    no old file exists together with a new one. Old files are moved in reverse order, because the last file refers to
+    the others and must never exist without them. Old files are deleted at the end, or put back if anything fails.
 
     Raises:
         OSError: The system refuses.
@@ -319,7 +319,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
         return
     aside: Path | None = None
     if existing:
-        # No process removes this folder as scratch: if this one is killed, the user can still take the old files back.
+        # `remove_abandoned` keeps a folder of this name. If this process is killed, the user can take the files back.
         aside = targets[-1].parent / f"{_PREFIX}old-{os.urandom(6).hex()}"
         aside.mkdir()
     try:

@@ -42,7 +42,7 @@ _is_shielded = False
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` for the first SIGINT or SIGTERM. Leave a signal alone that the process ignores or handles itself.
+    """Raise `Stopped` for the first SIGINT or SIGTERM. Leave alone a signal that the process ignores or handles.
 
     Later signals are ignored until the process ends, so that they do not interrupt the clean-up. Do nothing outside the
     main thread, where Python cannot set handlers.

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Pool:
-    """The warm children of this process. A forked process starts with an empty pool."""
+    """The children of this process that serve one call after another. A forked process starts with an empty pool."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class _Pool:
     @contextlib.contextmanager
     def borrow(self, stop_event: threading.Event | None) -> Iterator[ChildProcess]:
         """Yield an idle child process, or a new one. Keep it for the next call unless it failed or must be replaced."""
-        if self._owner != os.getpid():  # the process was forked, and the children are its parent's
+        if self._owner != os.getpid():  # this process was forked, and the children are its parent's
             self.__init__()  # type: ignore[misc]
         with self._lock:
             while self._idle and not self._idle[-1].is_alive():  # another process has ended it
@@ -60,7 +60,7 @@ class _Pool:
                 child.close()
 
     def end_calls(self, stop_event: threading.Event) -> None:
-        """Set an event, and kill the children of its calls. These calls and later ones with it raise `ChildDied`."""
+        """Set an event, and kill the children of its calls. These and later calls with the event raise `ChildDied`."""
         with self._lock:
             stop_event.set()
             for child, event in self._busy.items():
@@ -131,8 +131,8 @@ def _can_fork() -> bool:
     return sys.platform not in ("win32", "darwin") and threading.active_count() == 1
 
 
-def call_twice(function: Callable[..., Any], *args: Any, timeout: float | None = None, **options: Any) -> Any:
-    """Call a function in a child process. If that crashes, repeat the call in another child with `is_isolated` set.
+def call_with_retry(function: Callable[..., Any], *args: Any, timeout: float | None = None, **options: Any) -> Any:
+    """Call a function in a child process. If the child crashes, repeat the call in another with `is_isolated` set.
 
     The other arguments and the errors are those of `call`. Both calls together may take `timeout` seconds.
     """
