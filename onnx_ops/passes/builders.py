@@ -1,4 +1,4 @@
-"""Construction of nodes as each operator set writes them.
+"""Construction of nodes, whose form depends on the operator set.
 
 A function that returns several nodes returns the operator last, after the Constants that it reads.
 """

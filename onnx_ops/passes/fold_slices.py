@@ -96,10 +96,11 @@ class FoldSlicesPass(SlicingPass):
         return as_tensors(values, self.value_info.constants)
 
     def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
-        """Replace each computed parameter of at most 8 KiB by a constant if it is the same on all engines.
+        """Replace each computed parameter of at most 8 KiB by a constant if its elements are the same on all engines.
 
-        The parameters are all inputs but the first. `folded` is the result of `select_folded`. A node that engines read
-        differently is skipped. A Slice or Split is reported as skipped if any parameter is still not constant.
+        The parameters are all inputs except the first. `folded`, the result of `select_folded`, has the known elements.
+        A node that engines read differently is skipped. A Slice or Split is also reported as skipped if, afterwards, a
+        parameter is not constant.
         """
         disagreement = node.meta.get(CONTESTED)
         if disagreement is not None:

@@ -64,7 +64,7 @@ def harden_portably(
         model: The model; it is changed.
         profile: The target.
         without: Names in `FORMS` of forms that the target lacks, in addition to those of its profile.
-        read_as: The reading of backward Slices to the greatest integer, `standard` or `onnxruntime`. None: they stay.
+        read_as: The reading of backward Slices to the greatest integer, `standard` or `onnxruntime`. None: no change.
         raises_opset: Whether an operator set below 13 becomes 13, if onnx can convert the model.
 
     Returns:
