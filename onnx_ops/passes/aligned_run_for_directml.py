@@ -18,7 +18,7 @@ class AlignedRunForDirectMLPass(NodePass):
     Given: a = Relu(x[8]); b = Slice(a, starts=[4], ends=[8], axes=[0]); y = Relu(b)
     Result: a = Relu(x); b = Slice(a, starts=[4], ends=[8], axes=[0]); c = Concat(b, axis=0); y = Relu(c)
 
-    Not found: bounds and sizes that are not known, which the provider does not fuse.
+    Not found: a node whose bounds or sizes are not known, because the provider does not fuse such a node.
     """
 
     op_types = ("Slice", "Split")
@@ -28,7 +28,7 @@ class AlignedRunForDirectMLPass(NodePass):
         defects = fused_slice_defects(node, opset, self.static_shape(data), self.value_info.dtype(data))
         if not defects:
             return
-        (output,) = [value for value in node.outputs if value.uses()]  # the defect implies that there is only one
+        (output,) = [value for value in node.outputs if value.uses()]  # a node with this defect has only one
         copy = ir.node(node.op_type, node.inputs, node.attributes, num_outputs=len(node.outputs), name=node.name)
         selected = copy.outputs[node.outputs.index(output)]
         self.set_value_info(selected, data, self.sizes(output), output)

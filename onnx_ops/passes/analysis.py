@@ -1,4 +1,4 @@
-"""Facts about a model that passes share, and tests that show early that the passes would find nothing in it."""
+"""Facts about a model that passes share, and early checks whether a model has anything for the passes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CUTTING = ("Slice", "Split", "Gather")
 REWRITTEN = frozenset((*CUTTING, "StridedSlice"))
 """The passes of `rewrite` find nothing in a model without any of these operators."""
 HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "Loop", "MatMul")
-"""Further operators that `harden_for_directml` looks at, with any attributes."""
+"""Further operators that `harden_for_directml` looks at. It also looks at each Reshape with the attribute allowzero."""
 _COLLECTED = REWRITTEN | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
 """The operators that some pass asks `Analysis.nodes_of` for."""
 
 
 class Analysis:
-    """Facts inferred for a model. Inference changes nothing in the model but the marks of contested nodes.
+    """Facts inferred for a model. Inference marks contested nodes, which engines read differently, in the model.
 
     Attributes:
         model: The model.
@@ -58,9 +58,8 @@ class Analysis:
     def nodes_of(self, *op_types: str) -> list[tuple[ir.Node, int]]:
         """Return the nodes of these operators, each with the version of its standard operator set.
 
-        The operators must be in `_COLLECTED`.
-        The nodes are cached until `forget` is called. Those that were removed from the model in the meantime are still
-        returned, and have no graph.
+        The operators must be in `_COLLECTED`. The nodes are cached until `forget` is called. Nodes that were removed
+        from the model in the meantime are still returned, and have no graph.
         """
         if self._nodes is None:
             # StridedSlice is an operator of the domain of ov_ext. All other operators of the list are standard.
@@ -85,7 +84,7 @@ def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
 def may_need_hardening(proto: onnx.ModelProto) -> bool:
     """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
     dims = (dim for value in proto.graph.input for dim in value.type.tensor_type.shape.dim)
-    # DeclaredSizesForDirectMLPass needs an open input, and ReshapeForDirectMLPass looks at allowzero alone.
+    # DeclaredSizesForDirectMLPass changes only models with an open size in an input.
     return any(not dim.HasField("dim_value") for dim in dims) or any(
         node.op_type in (*REWRITTEN, *HARDENED)
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))

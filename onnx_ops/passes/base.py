@@ -96,7 +96,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """
         self.changes.append(Change(node_name(node), node.op_type, replacement, defects, origin_of(node)))
         if replacement is not None:
-            self.analysis.forget()  # its cached nodes are out of date
+            self.analysis.forget()  # the cached nodes are out of date
 
     def skip(self, node: ir.Node, reason: object) -> None:
         """Add a node to `skipped`. `reason` is a string, or an exception whose text is the reason."""
@@ -121,9 +121,9 @@ class SlicingPass(ir.passes.InPlacePass):
         return shape[axis] if shape is not None and axis < len(shape) else None
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
-        """Set the name, the type and, if not None, the sizes of a new value. Record type and sizes in `value_info`.
+        """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.
 
-        The name is that of `sibling` with a suffix. The type is that of `data`.
+        The name is the name of `sibling` with a suffix, and the type is the type of `data`. `sizes` may be None.
         """
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
@@ -135,7 +135,7 @@ class SlicingPass(ir.passes.InPlacePass):
             value.shape = None if value.type is None else ir.Shape(sizes)  # onnx stores a shape inside a type
 
     def remove_node(self, node: ir.Node) -> None:
-        """Remove a node that nothing reads, and all that computed only its inputs; see `remove_unread`."""
+        """Remove a node that nothing reads. Then remove what nothing reads any more; see `remove_unread`."""
         inputs = node.inputs
         remove_nodes([node])
         for value in inputs:
@@ -144,13 +144,13 @@ class SlicingPass(ir.passes.InPlacePass):
     def replace_outputs(self, node: ir.Node, successors: Mapping[ir.Value, ir.Value]) -> None:
         """Remove a node and report it. Readers of its outputs read existing values instead.
 
-        `successors` maps each used output to its existing value. For an output of the graph, an Identity copies this
-        value, because both must keep their names.
+        `successors` maps each used output to an existing value. If the output is an output of the graph, an Identity
+        copies the existing value, because the output and the existing value must keep their names.
 
         Raises:
             Skip: One output of a Split would be multiplied by the Sigmoid of another; see `would_be_gated`.
         """
-        # For each Split: the outputs that its parts replace. The readers of these outputs become readers of the parts.
+        # By Split: the outputs that parts of the Split replace. The readers of these outputs will read the parts.
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in successors.items():
             split = self.edits.identities.source_of(value).producer()
@@ -178,8 +178,8 @@ class SlicingPass(ir.passes.InPlacePass):
     ) -> None:
         """Replace a node that has one output by the nodes in `new`, and report it.
 
-        The last new node gets the name of the old node and replaces its output. The default of `replacement` lists the
-        operators of the new nodes. It names Constant only if there are no other operators.
+        The last new node gets the name of the old node, and its output replaces the old output. `replacement` names the
+        new nodes in the report. By default, the report lists their operators, without Constant if there are others.
         """
         new[-1].name = node.name
         self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
@@ -194,15 +194,15 @@ class SlicingPass(ir.passes.InPlacePass):
         annotated: Sequence[ir.Node] | None = None,
         position: ir.Node | None = None,
     ) -> None:
-        """Replace nodes, and remove what only they read. The caller reports the change.
+        """Replace nodes, and remove the nodes and initializers that only they read. The caller reports the change.
 
         Args:
             old: The nodes to remove.
             new: The nodes to insert.
             successors: For each used output of the old nodes, the new value that replaces it. The new value takes over
                 the name, type, shape and annotations.
-            annotated: The new nodes that get the annotations of the old ones; the last one if None.
-            position: The old node after which the new ones are inserted; the last one if None.
+            annotated: The new nodes that get the annotations of the old nodes. None stands for the last new node.
+            position: The old node after which the new nodes are inserted. None stands for the last old node.
         """
         for value, successor in successors.items():
             annotate_value(successor, value)
@@ -216,7 +216,7 @@ class SlicingPass(ir.passes.InPlacePass):
     def replace_outputs_apart(self, node: ir.Node, new: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
         """Replace a node by separate nodes for each used output. The caller reports the change.
 
-        `new` maps each used output to its nodes. The last of them writes the output.
+        `new` maps each used output to its new nodes. The last of these nodes writes the output.
         """
         last_nodes = {output: nodes[-1] for output, nodes in new.items()}
         for output, last in last_nodes.items():
@@ -244,7 +244,7 @@ class NodePass(SlicingPass):
     Attributes:
         op_types: The operators.
         spares_siblings: Whether the pass needs `split_members`, because it treats these nodes differently.
-        split_members: The nodes that one Split can replace; empty unless a pass with `spares_siblings` runs.
+        split_members: The nodes that `SiblingsToSplitPass` can replace, if `spares_siblings` is true. Otherwise empty.
     """
 
     op_types: ClassVar[tuple[str, ...]]
@@ -265,7 +265,7 @@ class NodePass(SlicingPass):
         """Return the result of `read()`. Call `read` only once for each node in a run of the pass.
 
         Raises:
-            Skip: `read` raised one of `SKIPS`, in this call or the first one.
+            Skip: `read` raised one of `SKIPS` when it was called for the node.
         """
         if node not in self._read_results:
             try:
@@ -278,7 +278,7 @@ class NodePass(SlicingPass):
         return cast("T", result)
 
     def _visit(self, node: ir.Node, opset: int) -> None:
-        """Call `_rewrite` for a node. Skip the node if it is invalid, if its arity is wrong, or for one of `SKIPS`."""
+        """Call `_rewrite` for a node. Skip the node if it or its arity is invalid, or for one of `SKIPS`."""
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return
@@ -310,8 +310,8 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     all_changes: list[list[Change]] = [[] for _ in passes]
     is_stale, modified = False, True
     while modified or is_stale:
-        # Inference takes longer than the passes, so it runs when they find nothing more. One more round follows it.
-        # That round also follows if a pass has inferred in the last one: the passes before it have not seen the result.
+        # Inference takes longer than the passes, so it runs only when the passes find nothing more. Then they run once
+        # more. They also do so if a pass has called `infer` by itself, because earlier passes have not seen the result.
         if not modified:
             if not analysis.is_current:
                 analysis.infer()

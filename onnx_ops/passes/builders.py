@@ -1,4 +1,4 @@
-"""Construction of nodes as each operator set writes them.
+"""Construction of nodes, whose form depends on the operator set.
 
 A function that returns several nodes returns the operator last, after the Constants that it reads.
 """
@@ -37,7 +37,7 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
     """Return a Constant node of a tensor without elements.
 
     Raises:
-        Skip: NumPy refuses the shape, because the sizes other than 0 are too large.
+        Skip: NumPy refuses the shape, because the product of the sizes other than 0 is too large.
     """
     try:
         empty = np.zeros(shape, dtype.numpy())
@@ -95,7 +95,7 @@ def build_reshape(data: ir.Value, shape: Sequence[int]) -> list[ir.Node]:
 
 
 def build_with_axes(op_type: str, data: ir.Value, axes: Sequence[int], opset: int, **attributes: int) -> list[ir.Node]:
-    """Return the nodes of a Squeeze, Unsqueeze or ReduceSum. Before opset 13, its axes are an attribute."""
+    """Return the nodes of a Squeeze, Unsqueeze or ReduceSum. Before opset 13, the axes are an attribute."""
     if opset < AXES_INPUT_OPSET:
         return [ir.node(op_type, [data], {"axes": list(axes), **attributes})]
     constant = build_constant(axes)

@@ -35,7 +35,7 @@ class _ComposePass(NodePass):
         shape = self.sizes(data)
         second = read_slice(node, opset, self.sizes(node.inputs[0]))
         if not drop_whole_axes(second, self.sizes(node.inputs[0])):
-            return  # RemoveIdentitySlicesPass removes it
+            return  # the Slice selects everything, and RemoveIdentitySlicesPass removes it
         new_nodes = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
         self.replace_node(node, new_nodes)
 
@@ -62,8 +62,8 @@ class ComposeSlicesPass(_ComposePass):
     Given: y = Slice(Slice(x[10], [1], [9], [0], [2]), [1], [3], [0])
     Result: y = Slice(x, [3], [6], [0], [2])
 
-    Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; bounds that are not constant; other bounds of an
-    axis whose size is not known; steps before opset 10, where Slice has none.
+    Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; bounds that are not constant; negative bounds or
+    steps, if both Slices cut an axis whose size is not known.
     """
 
     first_op_type = "Slice"
@@ -72,12 +72,12 @@ class ComposeSlicesPass(_ComposePass):
 class SliceOfSplitPass(_ComposePass):
     """Replace a Slice of a part of a Split by one Slice of the Split's input, through Identity.
 
-    1. The parts of the Split are known and add up to the size of its axis.
+    1. The sizes of the parts of the Split and of its axis are known.
 
     Given: a, b = Split(x[8], axis=0); y = Slice(b, [1], [3], [0])
     Result: a, b = Split(x[8], axis=0); y = Slice(x, [5], [7], [0])
 
-    Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; what `ComposeSlicesPass` does not compose.
+    Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; bounds that are not constant.
     """
 
     first_op_type = "Split"
@@ -88,7 +88,7 @@ def compose_entries(
 ) -> dict[int, AxisSlice]:
     """Return the start, end and step by axis of one slice that selects the same as two slices in a row.
 
-    The first slice cuts data of `shape`, the second one cuts the result.
+    `first` cuts data of `shape`, and `second` cuts the result.
 
     Raises:
         Skip: The size of an axis is not known, and no single slice selects the same for every size.

@@ -16,14 +16,14 @@ from onnx_ops.model.walk import all_nodes, every_node, model_graphs
 from sliceport.errors import ModelError
 
 OPAQUE_DOMAIN = "sliceport.aside"
-"""A domain without operators. Nothing infers from a node of this domain."""
+"""A domain without operators. Nothing is inferred from a node of this domain."""
 _NUMBER = "sliceport.number"
 """Key in the `meta` of a node for its position in the model."""
 
 
 @contextmanager
 def ready_for_passes(model: ir.Model) -> Iterator[None]:
-    """Set the defaults of inputs aside inside the context (see `defaults_aside`). Then remove all marks of passes."""
+    """Set the defaults of inputs aside inside the context; see `defaults_aside`. Call `unmark` at its end."""
     with defaults_aside(model):
         try:
             yield
@@ -39,12 +39,12 @@ def unmark(model: ir.Model, keys: Sequence[str] = (CONTESTED, ORIGIN, USED, _NUM
 
 
 def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, list[tuple[ir.Node, ir.Node]]]:
-    """Build a probe: a copy of a model, for inference and for folding nodes.
+    """Build a probe: a copy of a model, for inference, for folding nodes, and for optimizers.
 
     Contested nodes, which engines read differently, get `OPAQUE_DOMAIN` in the copy. Nothing is inferred from them.
 
     Args:
-        model: The model. Nodes whose constants make them contested are marked in it.
+        model: The model. Nodes that are contested by their constants and declared shapes are marked in it.
         inlined: Whether to inline functions in the copy.
 
     Returns:
@@ -57,7 +57,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     nodes = list(every_node(model))
     for number, (node, opset) in enumerate(nodes):
         mark_contested(node, node, opset)
-        node.meta[_NUMBER] = number  # cloned too, so that each node of the copy can be matched with its original
+        node.meta[_NUMBER] = number  # the copy of the node also gets the number, and so can be paired with the node
     probe = clone_model(model)
     for node, _ in nodes:
         del node.meta[_NUMBER]
@@ -89,7 +89,7 @@ def clone_model(model: ir.Model) -> ir.Model:
     """Return a copy of a model.
 
     Raises:
-        ModelError: The model is not well-formed: a node reads a value that nothing, or only a later node, defines.
+        ModelError: The model is not well-formed: a node reads a value that is defined nowhere, or only later.
     """
     try:
         return model.clone()

@@ -9,7 +9,7 @@ from onnx_ops.model.nodes import read_ints, read_string
 from onnx_ops.passes.base import NodePass
 
 _EXPLICIT_PADS = ("", "NOTSET")
-"""The values of auto_pad, empty if it is absent, for which the attribute pads counts."""
+"""The values of auto_pad with which the attribute pads is used. An absent auto_pad is read as an empty text."""
 
 
 class ConvTransposeForDirectMLPass(NodePass):
@@ -21,7 +21,7 @@ class ConvTransposeForDirectMLPass(NodePass):
     Given: y = ConvTranspose(x[1,4,8], w[4,2,8], strides=[4], pads=[2,2], output_padding=[1])
     Result: y = ConvTranspose(x, w, strides=[4], pads=[2,1])
 
-    Reported and not fixed, unless the output_padding is 0: a smaller pad; auto_pad or output_shape, which compute pads.
+    Reported and not fixed, unless the output_padding is 0: a smaller pad at the end; auto_pad; output_shape.
     """
 
     op_types = ("ConvTranspose",)

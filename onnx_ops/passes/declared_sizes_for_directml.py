@@ -1,4 +1,4 @@
-"""Declared sizes that are not those at run time. onnxruntime's DirectML provider compiles nodes for declared sizes."""
+"""Declared sizes that may differ at run time. onnxruntime's DirectML provider compiles nodes for declared sizes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sliceport.defects.onnxruntime import FIXED_SIZE
 
 
 class DeclaredSizesForDirectMLPass(SlicingPass):
-    """Open declared sizes that the inputs leave open. onnxruntime-directml 1.24.4 would compile nodes for these sizes.
+    """Remove declared sizes that the inputs leave open, because onnxruntime-directml 1.24.4 compiles nodes for them.
 
     1. The model declares a number for a size that its inputs leave open: the number is removed, as is every other
-       declared number that does not follow from the inputs. This is one change, reported for the first such node.
+       declared number that does not follow from the inputs. The report has one change, for the first such node.
 
     Given: y = Shape(Loop(1, True, x[batch],
                           body="(int64 i, bool c, float[?] a) => (bool c, float[1] b) { b = Abs(x) }"))
@@ -37,10 +37,10 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
 
 
 class LoopForDirectMLPass(SlicingPass):
-    """Open the sizes that a Loop does not keep. onnxruntime-directml 1.24.4 would compile its nodes for these sizes.
+    """Remove declared sizes that a Loop changes, because onnxruntime-directml 1.24.4 compiles its body for them.
 
-    1. The body declares a size of a carried value, and an iteration changes it: the size becomes open, and so do all
-       sizes that are declared inside.
+    1. The body declares a size of a carried value, and an iteration changes this size: the size becomes open, and so do
+       all declared sizes of values that nodes in the body compute.
 
     Given: y = Shape(Loop(2, True, x[1],
                           body="(int64 i, bool c, float[1] a) => (bool c, float[2] b) { b = Concat<axis=0>(a, a) }"))

@@ -1,4 +1,4 @@
-"""Edits of onnx-ir graphs, whose time does not grow with the rest of the graph.
+"""Edits of onnx-ir graphs. The time that an edit takes does not grow with the rest of the graph.
 
 onnx-ir's own functions look at all outputs of the graph for each node that they remove or replace. They copy all inputs
 of a node for each input that they replace.
@@ -21,14 +21,14 @@ MANY = 64
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
-"""Operators that draw random numbers. None is removed, because the remaining ones would draw different numbers."""
+"""Operators that draw random numbers. No pass removes such a node, because the others would draw different numbers."""
 
 GRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 """The types of attributes that hold graphs."""
 
 
 class Identities:
-    """Cache of the source of each value. If Identity nodes copy a value in a row, the source is the first value."""
+    """Cache of the source of each value. A source is the value that Identity nodes in a row copy to another value."""
 
     def __init__(self) -> None:
         self._sources: dict[ir.Value, ir.Value] = {}
@@ -45,8 +45,8 @@ class Identities:
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
         """Record that all nodes read `successor` instead of `value`."""
-        # All values between a copy and its cached source are keys of the cache. If `value` is a key, it may be such a
-        # value, so that cached sources are wrong now. Otherwise a search that reaches `value` continues at `successor`.
+        # All values between a copy and its cached source are keys of the cache. So if `value` is a key, it may lie
+        # between them, and the cached source would be wrong. Otherwise a search goes on from `value` to `successor`.
         if value in self._sources:
             self._sources.clear()
         else:
@@ -88,7 +88,7 @@ class GraphEdits:
             self.replace_value(value, successor)
         graph = position.graph
         assert graph is not None
-        named = set(successors.values())  # they have the names of the values that they replace
+        named = set(successors.values())  # the successors have the names of the values that they replace
         for node in new:
             mark_new(node)
             for output in node.outputs:
@@ -128,7 +128,7 @@ class GraphEdits:
 def remove_nodes(nodes: Sequence[ir.Node]) -> None:
     """Remove nodes from their graphs, and detach their inputs.
 
-    Other nodes must not read their outputs, and none of these may be an output of the graph.
+    Other nodes must not read the outputs of these nodes, and the outputs must not be outputs of the graph.
     """
     removed = set(nodes)
     for node in nodes:
@@ -143,7 +143,7 @@ def remove_nodes(nodes: Sequence[ir.Node]) -> None:
             graph.remove(node)
         else:
             node.graph = None
-            graph._nodes.remove(node)  # `graph.remove` would make a set of all outputs first
+            graph._nodes.remove(node)  # `graph.remove` would first make a set of all outputs of the graph
 
 
 def detach_inputs(node: ir.Node) -> None:
@@ -154,7 +154,7 @@ def detach_inputs(node: ir.Node) -> None:
 def _replace_all_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
     """Replace all inputs of a node and update the uses of the values."""
     old_inputs = node.inputs
-    if getattr(node, "device_configurations", None):  # they name inputs, and only `replace_input_with` updates them
+    if getattr(node, "device_configurations", None):  # only `replace_input_with` updates the input names in these
         for index, value in enumerate(inputs):
             node.replace_input_with(index, value)
         return
@@ -174,7 +174,7 @@ def is_used(value: ir.Value) -> bool:
 
 
 def remove_unread(value: ir.Value | None) -> None:
-    """Remove the initializer or node that defines a value if nothing reads it. Repeat this for the node's inputs.
+    """Remove the initializer or node that defines a value if nothing reads the value. Repeat for the node's inputs.
 
     Initializers that are graph inputs stay. So do nodes that `_can_be_removed` excludes.
     """
@@ -195,8 +195,8 @@ def remove_unread(value: ir.Value | None) -> None:
 def _can_be_removed(node: ir.Node) -> bool:
     """Return whether a node is in a graph, nothing reads its outputs, and running it has no effect.
 
-    A node of another domain may have effects. A node that draws random numbers changes the numbers that later nodes
-    draw, and a node with a subgraph may contain such a node.
+    A node that is not of ONNX's own domain may have effects. A node that draws random numbers changes the numbers that
+    later nodes draw, and a node with a subgraph may contain such a node.
     """
     is_plain = node.domain in STANDARD_DOMAINS and node.op_type not in RANDOM and not holds_graph(node)
     return is_plain and node.graph is not None and not _has_used_output(node)
@@ -210,7 +210,8 @@ def holds_graph(node: ir.Node) -> bool:
 def _has_used_output(node: ir.Node) -> bool:
     """Return whether anything reads an output of a node.
 
-    The index of the used output is stored in the node's `meta`. The next call looks there first.
+    The index of the used output is stored in the node's `meta`. The next call checks this output first. This saves time
+    if the readers of many outputs are removed one by one.
     """
     cached_index = node.meta.get(USED, 0)
     indices = (cached_index, *range(len(node.outputs)))
@@ -223,26 +224,27 @@ def _has_used_output(node: ir.Node) -> bool:
 def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
     """Copy the metadata, doc string and quantization annotation of a replaced value to the new value."""
     value.metadata_props.update(replaced.metadata_props)
-    value.meta.update(replaced.meta)  # where onnx-ir keeps the quantization annotation
+    value.meta.update(replaced.meta)  # onnx-ir keeps the quantization annotation in `meta`
     value.doc_string = replaced.doc_string or value.doc_string
 
 
 def open_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Make each declared size of a value open if inference finds no number for it."""
+    """Make each declared size of a value open for which `inferred`, the inferred sizes, has no number."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
-        value.shape = ir.Shape([None if isinstance(dim, int) and not isinstance(n, int) else dim for dim, n in pairs])
+        dims = [None if isinstance(dim, int) and not isinstance(size, int) else dim for dim, size in pairs]
+        value.shape = ir.Shape(dims)
 
 
 def origin_of(node: ir.Node) -> object:
-    """Return an object that stands for the node of the original model that a node is, or that it replaces."""
+    """Return an object that a node shares with the nodes that replace it. The object is created at the first call."""
     return node.meta.setdefault(ORIGIN, object())
 
 
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
-    """Copy metadata, doc strings and the origin of replaced nodes to each new node. The first replaced node wins."""
+    """Copy metadata, doc strings and the origin of replaced nodes to each new node. The first replaced node counts."""
     for node in nodes:
-        for old in reversed(replaced):  # later updates win, so the first node comes last
+        for old in reversed(replaced):  # later updates replace earlier ones, so the first node comes last
             node.metadata_props.update(old.metadata_props)
             node.doc_string = old.doc_string or node.doc_string
             node.meta[ORIGIN] = origin_of(old)

@@ -14,7 +14,7 @@ from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_reshape, build_with_axes
 from onnx_ops.passes.edits import detach_inputs
-from onnx_ops.passes.outcome import Skip
+from onnx_ops.passes.outcome import SKIPS, Skip
 
 Group = str
 """The labels of axes that become one axis. Without labels, it is an axis of size 1."""
@@ -35,7 +35,8 @@ class EinsumForDirectMLPass(NodePass):
     - a label known to have size 1 in one tensor alone, if it is summed, if a summed size may be 0, or if batch labels
       have to be joined to one axis;
     - sizes, not known or 0, that a Reshape can neither copy nor infer;
-    - two row labels whose sizes may be 0, if there are batch labels: onnxruntime's MatMul does not broadcast 1 to 0.
+    - two row labels whose sizes may be 0, if there are batch labels: onnxruntime's MatMul does not broadcast 1 to 0;
+    - a tensor from a Transpose whose perm is not valid, or that each call of a function sets.
     """
 
     op_types = ("Einsum",)
@@ -47,18 +48,18 @@ class EinsumForDirectMLPass(NodePass):
         nodes: list[ir.Node] = []
         try:
             self._build_product(nodes, node, opset)
-        except Skip:  # a node with a defect is reported as not fixed, and such a report has no reason
-            for new_node in nodes:  # they are not in the graph, but would count as readers of their inputs
+        except SKIPS:  # the node is reported with its defects instead of the text of the error
+            for new_node in nodes:  # the new nodes are not in the graph, but would count as readers of their inputs
                 detach_inputs(new_node)
             self.report_change(node, None, defects)
             return
         self.replace_node(node, nodes, defects, "MatMul")
 
     def _build_product(self, nodes: list[ir.Node], node: ir.Node, opset: int) -> None:
-        """Add to `nodes` what computes the result of the Einsum `node`. The last node writes the result.
+        """Add to `nodes` the nodes that replace the Einsum `node`. The last one writes its result.
 
         Raises:
-            Skip: The node cannot be fixed; see the class.
+            Skip, InvalidSlice, DynamicSlice: The node cannot be fixed; see the class.
         """
         left, right, output_labels = einsum_terms(node)
         if any(len(set(term)) < len(term) for term in (left, right)):
@@ -74,26 +75,27 @@ class EinsumForDirectMLPass(NodePass):
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
-            # Only the own labels of the left operand can stay separate axes, as rows, so it must have more own labels.
+            # Labels of one tensor alone stay separate axes only on the left. The tensor with more of them is put there.
             left, right, first, second = right, left, second, first
         shared = [label for label in left if label in right]
         summed = "".join(label for label in shared if label not in output_labels)
         batch = [label for label in shared if label in output_labels]
         left_only, right_only = ("".join(label for label in term if label not in shared) for term in (left, right))
-        # Rows and batch labels are joined to one axis only if a MatMul would have too many axes, because a Reshape
-        # needs to know their sizes. A size that may be 0 comes last: onnxruntime's MatMul does not broadcast 1 to 0.
+        # A Reshape that joins rows or batch labels to one axis needs to know their sizes. So they are joined only if
+        # the MatMul would have too many axes. A row whose size may be 0 comes last, because the right tensor has an
+        # axis of size 1 for all other rows, and onnxruntime's MatMul does not broadcast 1 to 0.
         row_groups = sorted(left_only, key=lambda label: not sizes[label]) or [""]
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
-        # In an Einsum, onnxruntime broadcasts a label of size 1. A MatMul broadcasts only batch axes.
+        # onnxruntime broadcasts any label of size 1 in an Einsum, but only batch axes in a MatMul.
         unequal = {label for label in shared if (first_sizes[label] == 1) != (second_sizes[label] == 1)}
         # If a sum has no terms, onnxruntime's MatMul does not broadcast: the result has the left tensor's batch axes.
         may_sum_nothing = not all(sizes[label] for label in summed)
         if not unequal.isdisjoint(summed) or (unequal and (batch_groups != batch or may_sum_nothing)):
             raise Skip("a label has size 1 in one tensor alone")
-        # After the batch axes, the right operand needs an axis of size 1 for each row axis except the last.
-        # If there are no batch axes, broadcasting adds these axes.
+        # After the batch axes, the right tensor needs an axis of size 1 for each row axis except the last. If there are
+        # no batch axes, the MatMul adds these axes itself.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
         if not all(sizes[label] for group in row_groups[: len(padding)] for label in group):
             raise Skip("two sizes of rows may be 0")
@@ -126,8 +128,9 @@ def _arrange(
 ) -> ir.Value:
     """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output.
 
-    onnxruntime's CPU provider moves Transposes, also those of the model and those before a ReduceSum, to the MatMul. If
-    it fuses them and one of the last two axes is empty, the process ends. A Concat with one operand prevents this.
+    onnxruntime's CPU provider moves Transposes to the MatMul, also those of the model and those before a ReduceSum. If
+    the provider fuses a Transpose with the MatMul, and one of the last two axes is empty, the process ends. A Concat
+    with one operand prevents this.
     """
     transposed = _transpose(nodes, value, labels, "".join(groups))
     arranged = _reshape(nodes, transposed, groups, groups, sizes, opset)
@@ -135,7 +138,7 @@ def _arrange(
     if producer is not None and is_standard(producer, "ReduceSum") and producer.inputs[0] is not None:
         source = producer.inputs[0]
     perm, _ = merge_transposes(source)
-    # If there is a Transpose, no Reshape follows it, and so each group is one label.
+    # If `perm` is not empty, no Reshape was added, so each group is one label.
     if not perm or len(groups) < 3 or all(sizes[label] for label in groups[-2:]):
         return arranged
     nodes.append(ir.node("Concat", [arranged], {"axis": 0}))
@@ -159,7 +162,7 @@ def _reshape(
     Unsqueeze or Squeeze adds or removes the axes of size 1. Leading groups of one label keep even unknown sizes.
 
     Raises:
-        Skip: One of the other sizes is 0; more than one is not known; or one is not known, and a kept size may be 0.
+        Skip: One of the other sizes is 0; two of them are not known; or one is not known, and a kept size may be 0.
     """
     if all(len(group) == 1 for group in groups):
         return value

@@ -18,9 +18,8 @@ from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec,
 class ExpandStridedSlicePass(NodePass):
     """Write `ov_ext::StridedSlice` as a Slice, a Squeeze of the dropped axes and an Unsqueeze of the new ones.
 
-    1. Begin, end and strides are constant and the rank of the data is known. Only those of the three operators that
-       have an effect are written.
-    2. A dropped axis is cut to one element; if its size is not known, the Squeeze fails for an index out of range.
+    1. Begin, end and strides are constant and the rank of the data is known. An operator without an effect is left out.
+    2. A dropped axis is cut to one element. If the size is not known, the Squeeze fails for an index out of range.
 
     Given: y = StridedSlice(x[4, 6], [1, 0], [0, 9], shrink_axis_mask=[1])
     Result: y = Squeeze(Slice(x, [1], [2], [0]), [0])
@@ -32,7 +31,7 @@ class ExpandStridedSlicePass(NodePass):
 
     def _apply(self) -> None:
         super()._apply()
-        # The function and the domain are removed with the last StridedSlice.
+        # Without a StridedSlice, the model needs neither the function of the operator nor its domain.
         if self.changes and not self.analysis.nodes_of(*self.op_types):
             model = self.analysis.model
             model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
@@ -60,7 +59,7 @@ def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
     for entry in spec.entries(len(sizes)):
         if entry.kind == "slice":
             bounds, size = _unmask(spec, entry.position), sizes[entry.axis]
-            if size is not None and bounds.step < 0:  # engines disagree about a start below the axis
+            if size is not None and bounds.step < 0:  # engines read a backward start below the axis differently
                 bounds = AxisSlice.of(resolve_axis(*bounds, size))
             chain.entries[entry.axis] = bounds
         elif entry.kind == "shrink":
@@ -78,6 +77,7 @@ def _unmask(spec: StridedSliceSpec, position: int) -> AxisSlice:
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
     start = far_start if begin is None else begin
     end = far_end if end is None else end
-    if step < 0 and end in CONTESTED_ENDS:  # selects nothing, but onnxruntime would reverse the axis
+    # Such a slice selects nothing, but onnxruntime would reverse the axis. The new end selects nothing on all engines.
+    if step < 0 and end in CONTESTED_ENDS:
         end = min(CONTESTED_ENDS) - 1
     return AxisSlice(start, end, step)

@@ -30,8 +30,8 @@ MAX_ALL_BYTES = 2**24
 """Limit for the bytes of all constants that onnxruntime computes."""
 _FLOATS_OF_16_BITS = frozenset((ir.DataType.FLOAT16, ir.DataType.BFLOAT16))
 _EXCLUDED = RANDOM | {"Constant", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
-"""Operators that are never folded: Constant, operators that may draw random numbers, and operators that show engines
-what is quantized."""
+"""Operators that are never folded: Constant, operators that may draw random numbers, and operators that quantize,
+because engines look for these."""
 _MAX_FAILURES = 32
 """Limit for the sessions that may fail while bisection looks for the nodes that onnxruntime refuses."""
 
@@ -42,8 +42,8 @@ class FoldConstantsPass(SlicingPass):
     """Replace nodes of the main graph by constants if their outputs follow from constants alone.
 
     Not folded: nodes of other domains, or with subgraphs; nodes that draw random numbers or quantize; nodes that
-    engines read differently, and nodes that compute their inputs; strings; outputs of unknown size or over 1 MiB; nodes
-    that read a constant over 64 MiB.
+    engines read differently, and nodes that compute inputs of such nodes; strings; outputs of unknown size or over
+    1 MiB; nodes that read a constant over 64 MiB.
     """
 
     is_default = False
@@ -53,7 +53,7 @@ class FoldConstantsPass(SlicingPass):
         for node in self.analysis.model.graph:
             if self._follows_from_constants(node, constant_nodes) and self.may_fold(node):
                 constant_nodes[node] = None
-        # The other constant nodes are removed with their readers.
+        # Only the last constant nodes are replaced. The nodes before them are removed with their last readers.
         last_nodes = [
             node for node in constant_nodes if any(_is_read_outside(output, constant_nodes) for output in node.outputs)
         ]
@@ -66,7 +66,7 @@ class FoldConstantsPass(SlicingPass):
 
     @abstractmethod
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether the class may compute a node whose inputs follow from constants."""
+        """Return whether this pass may compute a node whose inputs follow from constants."""
 
     @abstractmethod
     def compute(self, nodes: Sequence[ir.Node]) -> Tensors:
@@ -78,7 +78,7 @@ class FoldConstantsPass(SlicingPass):
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            # onnxruntime infers another shape for a contested node with constant parameters than it computes.
+            # With constant parameters, onnxruntime infers another shape for a contested node than it computes.
             return False
         if not all(value.producer() in constant_nodes or self._is_small_constant(value) for value in inputs):
             return False
@@ -97,7 +97,7 @@ class FoldConstantsPass(SlicingPass):
 
 
 class FoldExactConstantsPass(FoldConstantsPass):
-    """Replace nodes that follow from constants alone by constants if engines compute the same; see `infer.exact`."""
+    """Replace nodes that follow from constants by constants if all engines compute the same; see `infer.exact`."""
 
     def may_fold(self, node: ir.Node) -> bool:
         """Return whether shape inference has computed the used outputs of a node exactly."""
@@ -195,14 +195,14 @@ def _is_read_outside(output: ir.Value, nodes: Collection[ir.Node]) -> bool:
 
 
 def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-    """Compute the outputs of nodes that follow from constants by onnxruntime.
+    """Run nodes that follow from constants in onnxruntime. Return their used outputs.
 
     Raises:
         ModelError: The data of a constant cannot be read, or the nodes with their constants have more than 2 GiB.
-        RunFailed: onnxruntime does not run the nodes.
+        RunFailed: onnxruntime refuses the nodes, or fails to run them.
         MissingExtra, ChildLost: See `Side.run`.
     """
-    # `_find_new_constants` adds the nodes that these nodes read.
+    # `_find_new_constants` adds the nodes on which these nodes depend.
     needed: set[ir.Node | ir.Value] = set(nodes)
     constants = [pair for node in nodes for pair in _find_new_constants(node, needed)]
     outputs = [output for node in nodes for output in node.outputs if is_used(output)]

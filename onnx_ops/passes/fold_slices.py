@@ -40,7 +40,7 @@ _MAX_GROWTH = 32
 elements."""
 _INTEGERS = frozenset((ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL))
 _EXACT = OPERATORS | {"Shape", "Size"}
-"""Operators whose values are inferred only if every engine computes the same bits."""
+"""Operators whose outputs are inferred only if every engine computes the same bits."""
 
 
 class FoldSlicesPass(SlicingPass):
@@ -71,7 +71,7 @@ class FoldSlicesPass(SlicingPass):
             for output in node.outputs:
                 self._fold_shapes_of(output)
                 self._fold_empty(output)
-        # More elements may be known after these replacements, or after those of other passes.
+        # These replacements, and those of other passes, may have made more elements known.
         if not self.analysis.is_current:
             self.analysis.infer()
         folded = self.select_folded()
@@ -96,10 +96,11 @@ class FoldSlicesPass(SlicingPass):
         return as_tensors(values, self.value_info.constants)
 
     def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
-        """Replace each computed parameter of at most 8 KiB by a constant if it is the same on all engines.
+        """Replace each computed parameter of at most 8 KiB by a constant if its elements are the same on all engines.
 
-        The parameters are all inputs but the first. `folded` is the result of `select_folded`. A node that engines read
-        differently is skipped. A Slice or Split is reported as skipped if any parameter is still not constant.
+        The parameters are all inputs except the first. `folded`, the result of `select_folded`, has the known elements.
+        A node that engines read differently is skipped. A Slice or Split is also reported as skipped if, afterwards, a
+        parameter is not constant.
         """
         disagreement = node.meta.get(CONTESTED)
         if disagreement is not None:
@@ -124,7 +125,8 @@ class FoldSlicesPass(SlicingPass):
         computed = [value for value in node.inputs[1:] if value is not None and constant(value) is None]
         if computed and node.op_type in SLICING:
             names = ", ".join(repr(value.name) for value in computed)
-            self.skip(node, f"{names} is not the same for all inputs of the model")
+            reason = "not known to be computed alike for all inputs of the model and on all engines"
+            self.skip(node, f"the elements of {names} are not constant, and {reason}")
 
     def _fold_shapes_of(self, output: ir.Value) -> None:
         """Replace each Shape node that reads `output` by a constant if the shape of `output` is known."""
@@ -141,7 +143,7 @@ class FoldSlicesPass(SlicingPass):
                 self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in axes], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
-        """Replace an output by a constant if it is known to have no elements and is not of strings."""
+        """Replace an output by a constant if it is known to have no elements. Outputs of strings stay."""
         shape, node = self.static_shape(output), output.producer()
         if node is None or shape is None or 0 not in shape or not is_used(output):
             return
@@ -162,7 +164,7 @@ class FoldSlicesPass(SlicingPass):
         output.doc_string = None
         self.value_info.copy_entry(empty.outputs[0], output)
         self.edits.replace_nodes(node, [], [empty], {output: empty.outputs[0]})
-        mark_new(output)  # the constant has its name now
+        mark_new(output)  # the constant has the name of `output` now
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
         self.report_change(node, "Constant")
@@ -181,9 +183,9 @@ def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> d
 def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     """Return the outputs of a Slice, Split or Gather of a constant. Return None if the node must stay.
 
-    The outputs may have up to `LARGE_BYTES`. If nothing else reads the constant, it is removed from the model. Then the
-    outputs may have up to `_MAX_GROWTH` times its size, but no more than `MAX_BYTES`. Only the selected bytes of
-    external data are read.
+    The outputs may have up to `LARGE_BYTES`. If nothing else reads the constant, it is removed from the model. So the
+    outputs may then have up to `_MAX_GROWTH` times the bytes of the constant, but no more than `MAX_BYTES`. Only the
+    selected bytes of external data are read.
     """
     data = data_of(node)
     tensor = constant(data)
@@ -236,7 +238,7 @@ def _read_selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[
     if node.op_type == "Gather":
         tensor = None if node.inputs[1] is None else constant(node.inputs[1])
         axis = normalize_axis(read_int(node, "axis", 0), len(shape))
-        if tensor is None or tensor.size > MAX_BYTES:  # a limit for indices, too
+        if tensor is None or tensor.size > MAX_BYTES:  # MAX_BYTES also limits the number of indices
             return None
         indices, size = _cached_elements(tensor), shape[axis]
         if not cached_read(tensor, ("in range", size), lambda: bool(((indices >= -size) & (indices < size)).all())):
@@ -264,7 +266,7 @@ def _is_exact(node: ir.Node, data_operators: Collection[str] = _EXACT) -> bool:
     The operators of the node, and of nodes that compute its data, must be in `data_operators`. Operators of nodes that
     compute only its parameters must be in `_EXACT`. Nodes before a Shape or Size are not checked.
     """
-    # Pairs of a node and whether its elements become elements of `node`. Otherwise it only computes parameters.
+    # Pairs of a node and a flag. The flag is False if only parameters, not the data, depend on the node.
     pending = [(node, True)]
     visited: set[tuple[ir.Node, bool]] = set()
     while pending:

@@ -15,7 +15,7 @@ from onnx_ops.passes.edits import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 
 WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"
-"""The reason for which a pass does not write such a Split."""
+"""The reason why a pass skips a node: one part of a Split would gate another part."""
 
 
 def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], identities: Identities) -> bool:

@@ -61,5 +61,5 @@ def build_hardening_report(
     node_count: int, changes: Sequence[Change] = (), invalid: Sequence[InvalidNode] = ()
 ) -> Hardening:
     """Build the report of a model. `node_count` is the number of its slicing nodes."""
-    newest_version = VERSIONS[ONNXRUNTIME_DML][-1]  # of those that the defects were tried on
+    newest_version = VERSIONS[ONNXRUNTIME_DML][-1]  # the newest one on which the defects were tried
     return Hardening(ONNXRUNTIME_DML, newest_version, node_count, tuple(changes), tuple(invalid))

@@ -64,8 +64,8 @@ def harden_portably(
         model: The model; it is changed.
         profile: The target.
         without: Names in `FORMS` of forms that the target lacks, in addition to those of its profile.
-        read_as: The reading of backward Slices to the greatest integer, `standard` or `onnxruntime`. None leaves them.
-        raises_opset: Whether an operator set below 13 becomes 13, if onnx converts the model.
+        read_as: The reading of backward Slices to the greatest integer, `standard` or `onnxruntime`. None: no change.
+        raises_opset: Whether an operator set below 13 becomes 13, if onnx can convert the model.
 
     Returns:
         The changed model, which is a new object if its operator set was raised; and the changes, with notes on the
@@ -107,14 +107,15 @@ def harden_portably(
 
 @contextmanager
 def _ranks_declared(model: ir.Model) -> Iterator[None]:
-    """Declare the inferred shapes of Softmax data that declare none, for the duration of a `with` block.
+    """Declare the inferred shapes of Softmax data without a declared shape, for the duration of a `with` block.
 
-    onnx's version converter, which infers fewer ranks, adds nodes that may fail at size 0 if it does not know a rank.
+    onnx's version converter infers fewer ranks. If the converter does not know a rank, it adds nodes that may fail at
+    size 0.
     """
     data = [node.inputs[0] for node in model_nodes(model) if is_operator(node, "Softmax", "LogSoftmax")]
     undeclared = {value: value.type for value in data if value is not None and value.shape is None}
     with defaults_aside(model):
-        # `raise_opset` refuses a model with functions anyway.
+        # Shapes in a model with functions are not needed, because `raise_opset` refuses such a model.
         facts = infer(IrModel(model)) if undeclared and not model.functions else {}
     for value in undeclared.keys() & facts.keys():
         IrModel(model).set_type(value, facts[value].element, facts[value].dims)

@@ -33,7 +33,7 @@ _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 _TRAINING_MODE = 2
 """Index of the input of a Dropout that switches training on."""
 _DIFFERENT = ONLY_OF_INT32 | {"GatherElements", "NonZero"}
-"""The operators of `OPERATORS` that optimizers may compute differently."""
+"""The operators of `OPERATORS` that optimizers may compute differently from engines."""
 _ALIKE = OPERATORS - _DIFFERENT
 """The other operators of `OPERATORS`: optimizers compute them as engines do, at least for some element types."""
 _MOVING_ALIKE = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
@@ -45,11 +45,12 @@ Withheld = Mapping[str, Mapping[str, ir.Attr]]
 
 
 def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
-    """Hide the nodes that an optimizer must not change, and wrong sizes. Return their attributes, for `show_nodes`.
+    """Hide the nodes that an optimizer must not change. Return the attributes of these nodes, for `show_nodes`.
 
-    Each hidden node gets a unique operator, because optimizers merge equal nodes, even if these draw random numbers.
+    Each hidden node gets a unique operator, because optimizers merge equal nodes, even nodes that draw random numbers.
     Nodes of other domains are hidden, too, because optimizers look at the name of an operator but not at its domain.
-    Hidden nodes keep only the attributes that are graphs, because OnnxSlim loses lists of tensors.
+    Hidden nodes keep only the attributes that are graphs, because OnnxSlim loses lists of tensors. Declared sizes that
+    inference does not find become open.
 
     Args:
         model: The model, which is changed. Its contested nodes have `OPAQUE_DOMAIN`. Its float constants are inputs.
@@ -57,7 +58,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
     """
     facts = infer(IrModel(model))
     for value, inferred in facts.items():
-        open_sizes(value, inferred.dims)  # optimizers believe all declared numbers
+        open_sizes(value, inferred.dims)  # optimizers rely on declared numbers, even if these are wrong
     for value in model.graph.initializers.values():  # `infer` has no facts about initializers
         if value.const_value is not None:
             tensor = value.const_value
@@ -71,12 +72,13 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         *_nodes_of_forbidden_shapes(nodes, facts),
     ]
     if optimizer == ONNXSCRIPT:
+        _declare_data_of_flattens(nodes, facts)
         hidden += _mistaken_by_onnxscript(nodes, facts, standard_opset(model.opset_imports))
     elif optimizer == ONNXSLIM:
         hidden += _mistaken_by_onnxslim(nodes)
     withheld: dict[str, Mapping[str, ir.Attr]] = {}
     for number, node in enumerate(dict.fromkeys(hidden)):
-        # Only nodes of ONNX's own domain get OPAQUE_DOMAIN, because `show_nodes` moves all its nodes to that domain.
+        # A node of another domain keeps the domain, because `show_nodes` moves nodes of OPAQUE_DOMAIN to ONNX's own.
         node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{number}_{node.op_type}"
         withheld[node.op_type] = dict(node.attributes)
         for name, attribute in withheld[node.op_type].items():
@@ -124,7 +126,7 @@ def _nodes_of_contested_parameters(nodes: Iterable[ir.Node]) -> Iterator[ir.Node
 def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield the nodes that an optimizer may fold with another result than engines compute.
 
-    They depend only on constants and on the sizes of other values.
+    The inputs of such nodes follow from constants and from the sizes of other values.
     """
     computed: set[ir.Value] = set()
     for node in nodes:
@@ -137,18 +139,18 @@ def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) ->
 
 
 def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
-    """Return whether an optimizer that folds a node computes the same outputs as engines do."""
+    """Return whether an optimizer that folds a node computes the same outputs as all engines do."""
     if is_standard(node, *_MOVING_ALIKE):
         return True
     if not is_standard(node, *_ALIKE):
         return False
-    # Inference computes only what all engines compute alike.
+    # Inference computes an output only if all engines compute the same elements.
     if all(facts.get(output, NO_FACTS).data is not None for output in node.outputs if output.name):
         return True
     input_types, output_types = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
     others = ir.DataType.BOOL, ir.DataType.STRING
     if all(each is not None and (each.is_integer() or each in others) for each in input_types | output_types):
-        # An integer division by 0 or -1 may end the process of an engine. The divisor must be known to exclude this.
+        # An integer division by 0 or -1 may end the process of an engine, so the elements of the divisor must be known.
         divisor = facts.get(node.inputs[-1], NO_FACTS).data
         return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(input_types)
@@ -181,6 +183,15 @@ def _nodes_of_forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) ->
                 yield node
 
 
+def _declare_data_of_flattens(nodes: Iterable[ir.Node], facts: FactsByValue) -> None:
+    """Declare the inferred data shapes of Flattens. For unknown shapes, onnxscript's optimizer would write [0, -1]."""
+    for node in nodes:
+        data = node.inputs[0] if is_standard(node, "Flatten") and node.inputs else None
+        dims = facts.get(data, NO_FACTS).dims
+        if data is not None and dims is not None:
+            data.shape = ir.Shape(dims)
+
+
 def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset: int) -> Iterator[ir.Node]:
     """Yield the nodes that onnxscript's optimizer 0.7.2 replaces by nodes with other results.
 
@@ -190,8 +201,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
     - It removes a Slice of operator set 10, because onnx infers that the Slice keeps an open size.
     - It fails on a ScatterND with constant indices if a size of the data is open.
     - It replaces operators on sequences by operators of later operator sets.
-
-    The data of each Flatten get their inferred shape. The optimizer infers less, and would write [0, -1].
+    - It applies the keepdims of a SplitToSequence with part sizes, although the specification ignores it there.
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:
@@ -203,8 +213,6 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
             case "Flatten":
                 is_mistaken = data in flattened or not _is_plain_reshape(node, dims)
                 flattened.add(data)
-                if data is not None and dims is not None:
-                    data.shape = ir.Shape(dims)
             case "Reshape":
                 is_mistaken = 0 in (dims or ()) or 0 in (output_dims or ())
             case "Slice":
@@ -212,8 +220,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
             case "ScatterND":
                 has_constant_indices = len(node.inputs) > 1 and facts.get(node.inputs[1], NO_FACTS).data is not None
                 is_mistaken = has_constant_indices and static_sizes(dims) is None
-            case _:
-                # A SplitToSequence with part sizes ignores its keepdims, but the optimizer applies it.
+            case _:  # an operator on sequences
                 is_mistaken = opset < _SEQUENCE_OPSETS[node.op_type] or (
                     len(node.inputs) > 1 and "keepdims" in node.attributes
                 )

@@ -311,7 +311,7 @@ STAYS: Cases[str | None] = Cases(
         "fold run-time bounds": (
             "fold",
             "s = Shape(x[n]); e = Sub(s, [1]); y = Slice(x, [0], e)",
-            "not the same for all inputs",
+            "computed alike for all inputs of the model",
         ),
         "scalar of a Shape": ("scalar", "s = Shape(x[n, 3]); y = Gather(s, 0)", None),
         "scalar open": ("scalar", "y = Gather(x[n, 3], 0)", "does not fail at an index out of range"),

@@ -122,6 +122,17 @@ def test_einsum_that_needs_a_diagonal_or_joins_open_axes_is_named(equation: str,
     assert [node.op_type for node in model.graph] == ["Einsum"]
 
 
+def test_einsum_of_a_transpose_that_each_call_sets_is_named() -> None:
+    graph = """(float[1,2,3,4,5] x, float[6,5] z) => (y) { y = local.f<p = [1, 0]>(x, z) }
+        <domain: "local", opset_import: ["" : 18]> f <p> (x, z) => (y) {
+        t = Transpose<perm: ints = @p>(z)  y = Einsum<equation = "abcde,ef->abcdf">(x, t) }"""
+    model = from_proto(parse(graph, 18, 9, local=1))
+    (change,) = harden_for_directml(model).changes
+    assert change.replacement is None
+    (function,) = model.functions.values()
+    assert [use.node.op_type for value in function.inputs for use in value.uses()] == ["Einsum", "Transpose"]
+
+
 @pytest.mark.parametrize("opening", ["a", "ad"])
 def test_open_sizes_stay_open(opening: str) -> None:
     equation = "adgh,egh->ade"  # XLNet's projection
