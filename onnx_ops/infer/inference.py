@@ -39,7 +39,7 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
         logger.debug("shape inference is left out: %s", error)
         return {}
     facts_in_order = _propagate(serialized, dict(bound_shapes))
-    if len(values) != len(facts_in_order):  # empty if graphs are nested too deep
+    if len(values) != len(facts_in_order):  # the list is empty if graphs are nested too deep
         return {}
     pairs = zip(values, facts_in_order, strict=True)
     return {value: facts for value, facts in pairs if facts.element or facts.dims is not None or facts.non_tensor_type}
@@ -84,10 +84,10 @@ def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
             return propagate(model, bound_shapes)
         facts: list[Facts] = supervisor.call(propagate, model, bound_shapes)
         return facts
-    except ChildLost as error:  # the machine's fault, not the model's
+    except ChildLost as error:  # the machine caused this, not the model
         progress.announce(f"shapes are inferred without onnx: the process for that {error}.")
     except (ChildDied, MemoryError) as error:
         logger.debug("shape inference is repeated without onnx: %r", error)
-    except RecursionError:  # graphs are nested too deep, for our own rules too
+    except RecursionError:  # graphs are nested too deep, so a call without onnx would fail, too
         return []
     return propagate(model, bound_shapes, uses_onnx=False)
