@@ -134,8 +134,8 @@ def open_changing_sizes(
 ) -> bool:
     """Open the declared sizes of a Loop's carried values that are wrong in an iteration. Return whether any are wrong.
 
-    If so, also remove the declared shapes of the body's outputs and the declared types of the values inside the
-    body, because these may depend on an opened size.
+    If any are wrong, also remove the declared shapes of the body's outputs and the declared types of the values inside
+    the body, because these may depend on an opened size.
 
     Args:
         body: The body of a Loop, which is changed.

@@ -1,4 +1,4 @@
-"""Corrections of the shapes that onnx infers for single nodes, where they are wrong or onnxruntime's differ."""
+"""Corrections of shapes that onnx infers for single nodes, if they are wrong or onnxruntime computes others."""
 
 from __future__ import annotations
 
@@ -64,9 +64,10 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):
         return dims
+    axis %= len(dims)
     corrected = list(dims)
     for index, size in enumerate(dims):
-        if size == 0 and any(facts.dims is None or facts.dims[index] != 0 for facts in inputs):
+        if index != axis and size == 0 and any(facts.dims is None or facts.dims[index] != 0 for facts in inputs):
             corrected[index] = None
     sizes_on_axis = [facts.dims[axis] for facts in inputs if facts.dims is not None]
     known_sizes = [size for size in sizes_on_axis if isinstance(size, int)]
@@ -94,11 +95,11 @@ def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | 
     ones, zeros = (1,) * len(dims), (0,) * len(dims)
     pads = attributes.get("pads", zeros) if auto_pad == b"NOTSET" else zeros
     corrected = list(dims[:2])
-    # `pads` has first the padding before the data on each axis, then that after the data, which `zip` leaves out.
+    # `pads` lists all paddings before the data, then all paddings after the data. `zip` reads only the first half.
     for count, size, stride, pad in zip(dims[2:], data_dims[2:], attributes.get("strides", ones), pads, strict=False):
         corrected.append(count)
         if isinstance(count, int) and isinstance(size, int) and (count - 1) * stride >= size + pad:
-            corrected[-1] = count - 1  # onnxruntime omits a window that starts after the data and the padding before
+            corrected[-1] = count - 1  # onnxruntime omits the last window if it starts after the data
     return tuple(corrected)
 
 
@@ -111,7 +112,7 @@ def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dim
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])
     if len(inputs) > 1 and node.input[1]:
-        # Unknown axes may be negative.
+        # Unknown axes may be negative, so -1 stands for them. onnx infers no sizes from unknown axes.
         axes = [-1] if inputs[1].data is None else inputs[1].data.tolist()
     negative_axes = [axis for axis in axes if axis < 0]
     if dims is None or (negative_axes and not attributes.get("keepdims", 1)):

@@ -16,7 +16,10 @@ from onnx_ops.model.views import Dims
 
 
 class Trust(Enum):
-    """Values whose declared numbers a propagation uses, besides those of the inputs of the model."""
+    """Values whose declared numbers a propagation uses, besides those of the inputs of the model.
+
+    For the outputs of nodes in functions, `ALL` has the same effect as `CUSTOM`.
+    """
 
     ALL = "all values"
     CUSTOM = "outputs of operators without inference, such as custom operators"

@@ -166,7 +166,7 @@ def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> 
     if op_type in ("Min", "Max") and any(map(_has_negative_zero, arrays)):
         return False  # -0 is equal to 0, so engines may return either
     if op_type in ("ReduceSum", "ReduceProd"):
-        # Engines may add or multiply in any order. No partial result is larger than the result of all magnitudes.
+        # Engines may add or multiply in any order. No partial result exceeds the sum or product below.
         magnitudes = np.abs(arrays[0].astype(np.float64))
         if (magnitudes.sum() if op_type == "ReduceSum" else np.maximum(magnitudes, 1).prod()) > _INT32.max:
             return False

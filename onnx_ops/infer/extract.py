@@ -84,8 +84,8 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
     Args:
         record: The node.
         resolved: The parameters and Regions of the node; None if they have to be read again.
-        hint: The end of a message about unknown sizes; see `_shapes_hint`. If it names no input, the message names the
-            data of the node, whose sizes may depend on data.
+        hint: The end of a message about unknown sizes; see `_shapes_hint`. If `hint` names no input, the message asks
+            for the shape of the node's data instead.
     """
     node, fields = record.node, record.all_fields()
     data = node.inputs[0] if node.inputs and known_shape(node) is None else None

@@ -22,7 +22,7 @@ MAX_RANK = 1024
 """The limit for ranks, for the elements of a list of axes or sizes, and for the outputs of a node that onnx infers."""
 _MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
 _MAX_SPAN = 2**32
-"""The limit for the product of all sizes other than 0. NumPy refuses even empty arrays if it is much larger."""
+"""The limit for the product of all sizes other than 0. NumPy refuses even empty arrays with a much larger product."""
 INTEGER_LIMITS: dict[int, Any] = {
     onnx.TensorProto.INT32: np.iinfo(np.int32),
     onnx.TensorProto.INT64: np.iinfo(np.int64),
@@ -100,7 +100,7 @@ NO_FACTS = Facts()
 
 
 def read_type(serialized: bytes) -> Facts:
-    """Read the element type and dims from a serialised TypeProto, or keep it as `non_tensor_type`."""
+    """Read the element type and dims of a tensor from a TypeProto. Keep other types as `non_tensor_type`."""
     proto = onnx.TypeProto.FromString(serialized)
     if not proto.HasField("tensor_type"):
         return Facts(non_tensor_type=serialized if proto.WhichOneof("value") else b"")

@@ -85,7 +85,7 @@ def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
             return propagate(model, bound_shapes)
         facts: list[Facts] = supervisor.call(propagate, model, bound_shapes)
         return facts
-    except ChildLost as error:  # the machine's fault, not the model's
+    except ChildLost as error:  # the machine caused this, not the model
         progress.announce(f"shapes are inferred without onnx: the process for that {error}.")
     except (ChildDied, MemoryError) as error:
         logger.debug("shape inference is repeated without onnx: %r", error)

@@ -20,7 +20,7 @@ from sliceport.open_shapes import choose_symbol_sizes
 _LEADING, _OTHER = 7, 29
 """The first primes for open sizes of axis 0, and for others, in a trial. Few models are exported at these sizes."""
 _EQUAL_SIZE = 24
-"""The size of all open axes in a second trial. It has many divisors, as some models divide an axis into parts."""
+"""The size of all open axes in a second trial. It has many divisors, because some models divide an axis into parts."""
 
 
 @dataclass
@@ -32,9 +32,10 @@ class Evidence:
         is_bound: Whether the user has given shapes.
         is_trial: Whether this propagation has numbers for all open sizes, and does not use the declared numbers.
         contradicted: The positions, in the result of `propagate`, of values with a declared number that is not the
-            inferred one.
-        unconfirmed: These positions, and those of values with a declared number for a size that inference leaves open.
-        fixed_sizes: By inferred symbol: a number that a value declares instead.
+            inferred one. Empty unless `is_trial` or `is_bound` is true.
+        unconfirmed: The positions in `contradicted`, and the positions of values with a declared number for a size that
+            inference leaves open.
+        fixed_sizes: For each inferred symbol, a number that a value declares in its place.
         has_failed: Whether inference refuses a node although the sizes of its inputs are known.
     """
 
@@ -58,8 +59,8 @@ class Evidence:
             for number, size in zip(numbers, sizes, strict=True):
                 if number is None or number == size:
                     continue
-                # Without a trial or shapes from the user, another inferred number does not matter: onnxruntime prefers
-                # a number that it infers to the declared one.
+                # Without a trial or shapes from the user, a wrong declared number does no harm if another number is
+                # inferred. onnxruntime prefers inferred numbers.
                 if not isinstance(size, int):
                     self.unconfirmed.add(position)
                 elif self.is_trial or self.is_bound:
@@ -82,10 +83,13 @@ class Evidence:
 def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], Evidence]) -> tuple[Trust, set[int]]:
     """Return the values whose declared numbers can be used, and the positions of wrong numbers to report.
 
-    A number is right if a trial confirms it, and no other trial contradicts it. Sizes that depend on data are confirmed
-    by none. Only contradicted numbers are reported, except in four cases: the inputs have no open sizes; the numbers
-    are wrong only if all open sizes are 1; the model does not run at the sizes that the user has given; or the model
-    runs only at the declared sizes.
+    A number is right if a trial confirms it, and no other trial contradicts it. No trial confirms a size that depends
+    on data. Contradicted numbers are reported, except in four cases:
+
+    1. The inputs have no open sizes, and the user has given no shapes.
+    2. The inputs have no open sizes, and the model does not run at the shapes that the user has given.
+    3. The numbers are wrong only if all open sizes are 1.
+    4. The model runs only at the declared sizes.
 
     Args:
         first: The evidence of a propagation that uses the declared numbers.
@@ -109,7 +113,7 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
         trial = try_sizes({}, _EQUAL_SIZE)
         unconfirmed = unconfirmed & trial.unconfirmed
     contradicted = trial.contradicted
-    # A model may not run at the sizes that the user has given.
+    # If the model does not run at the sizes that the user has given, these may be wrong, not the declared ones.
     is_reported = bool(symbols) or (first.is_bound and not trial.has_failed)
     fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
     if symbols and not contradicted:

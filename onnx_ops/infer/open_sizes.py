@@ -56,10 +56,10 @@ class OpenSizes:
         return self.size_of(data, axes[index]) if -len(axes) <= index < len(axes) else None
 
     def may_decide(self, name: str, node: NodeView) -> bool:
-        """Return whether an open size may decide whether a node in a branch or a loop runs.
+        """Return whether the open size `name` may decide if a node in a branch or a loop runs.
 
-        The condition of an If, or the count or condition of a Loop, may be computed from it. A Scan may be over an axis
-        of this size.
+        The condition of an If, or the count or condition of a Loop, may be computed from the size. A Scan may iterate
+        over an axis of this size.
         """
         while (owner := self._owners.get(id(node.graph))) is not None:
             inputs = [value for value in owner.inputs if value is not None]

@@ -53,9 +53,8 @@ from sliceport.errors import InvalidSlice
 from sliceport.formats import InputShapes
 from sliceport.slicing import INT64_MAX
 
-# Limits for all facts of a model. Beyond the first, further values keep no elements; beyond the second, no dims either.
-_TOTAL_BYTES = 2**27
-_TOTAL_DIMS = 2**22
+_TOTAL_BYTES = 2**27  # the limit for the elements of all facts of a model; further values keep no elements
+_TOTAL_DIMS = 2**22  # the limit for the dims of all facts of a model; further values keep neither dims nor elements
 _MAX_CALLS = 16  # the depth of subgraphs and function calls down to which function calls are expanded
 _NEGATIVE_AXES_OPSET = 11  # the first operator set in which onnx's inference counts axes below 0 from the end
 # Operators whose output is small if their input is. They are computed although the size of the output is unknown.
@@ -96,7 +95,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
 class _Propagation:
     """One propagation through `model`, which is changed.
 
-    In a trial, `sizes` has a number for each symbol of the inputs; otherwise it is None.
+    In a trial of `find_misdeclared`, `sizes` has a number for each symbol of the inputs. Otherwise `sizes` is None.
     """
 
     def __init__(
@@ -195,17 +194,22 @@ class _Propagation:
                 declared = scope.declared[name]
                 if is_reported and outputs is not None:
                     self.evidence.compare(first_output + index, declared, inferred)
-                # The inferred sizes of a slice win: the declared ones may come from an export at another input size.
+                # Inferred sizes of a slice stay, because declared ones may come from an export at another input size.
                 if inferred.dims is None or not is_slicing(node):
-                    # No trial confirms the numbers that a function declares.
-                    is_trusted = self._trust is Trust.ALL and is_reported
-                    is_trusted |= self._trust is not Trust.NONE and outputs is None
+                    is_trusted = self._trusts_declared(is_reported=is_reported, has_inference=outputs is not None)
                     completed = fill_in_declared(inferred, declared if is_trusted else without_numbers(declared))
             facts = self._enforce_limits(completed)
             if name:
                 scope.facts[name] = facts
             if is_reported:
                 self.reported[first_output + index] = drop_large_data(facts)
+
+    def _trusts_declared(self, *, is_reported: bool, has_inference: bool) -> bool:
+        """Return whether to use the numbers that the model declares for an output of a node."""
+        if not has_inference:
+            return self._trust is not Trust.NONE
+        # Trials compare only reported values, so they confirm no numbers that a function declares.
+        return self._trust is Trust.ALL and is_reported
 
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
@@ -245,17 +249,17 @@ class _Propagation:
         opset = scope.opsets.get(domain, 1)
         arguments = [] if domain else list_arguments(node, inputs, opset)
         untaken = untaken_branch(inputs[0]) if node.op_type == "If" and inputs else ""
-        # By the name of the attribute that holds the body: the facts of the outputs of the body.
+        # The facts of the outputs of each body, by the name of the attribute that holds the body.
         body_outputs: dict[str, list[Facts]] = {}
         first_reported = len(self.reported)
         for attribute in node.attribute:
             for graph in graphs_of(attribute):
                 first_of_body = len(self.reported)
                 body_outputs[attribute.name] = self._visit_body(node, graph, scope, arguments)
-                if attribute.name == untaken:  # wrong sizes do no harm there
+                if attribute.name == untaken:  # wrong sizes in this branch do no harm
                     self.evidence.forget(range(first_of_body, len(self.reported)))
         if not is_reported:
-            # The result lists only the values of graphs. The values of a function's nodes have no place in it.
+            # `propagate` reports no values in functions, and so none in the subgraphs of a function's nodes.
             self.evidence.forget(range(first_reported, len(self.reported)))
             del self.reported[first_reported:]
         if domain:
@@ -297,7 +301,7 @@ class _Propagation:
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
         """Return the facts of a function's outputs for a call; [] if calls nest too deep or visit too many nodes."""
-        # Nested calls may multiply the nodes without bound. Exported models visit each node of a function a few times.
+        # Nested calls may multiply the nodes without bound. In exported models, each node is visited a few times.
         max_visited = 20 * len(self._model.graph.node) + 20000  # at least 20000, for small models
         if scope.depth > _MAX_CALLS or self._visited_nodes > max_visited:
             return []
@@ -315,10 +319,10 @@ class _Propagation:
     ) -> list[Facts] | None:
         """Return the facts of a node's outputs by onnx's inference. Return [] if the inference fails.
 
-        If onnx has no inference for the operator, the function that defines the operator is visited instead. Return
-        None if there is no such function either.
+        If onnx has no inference for the operator, visit the function that defines the operator instead. Return None
+        without such a function, and also if onnx is not used, or does not know the operator.
         """
-        if not self._uses_onnx or len(node.output) > MAX_RANK:  # the limit for outputs, too
+        if not self._uses_onnx or len(node.output) > MAX_RANK:  # MAX_RANK also limits the number of outputs
             return None
         try:
             schema = onnx.defs.get_schema(node.op_type, opset, domain)
@@ -341,7 +345,7 @@ class _Propagation:
         if not domain and outputs:
             outputs[0].dims = correct_first_output(original, inputs, outputs[0].dims)
             if node.op_type == "Reshape" and len({inputs[0].count, outputs[0].count} - {None}) > 1:
-                self.evidence.note_failure(inputs)  # onnx accepts another number of elements
+                self.evidence.note_failure(inputs)  # onnx accepts a wrong number of elements
         return outputs
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
@@ -362,7 +366,7 @@ class _Propagation:
         if any(name and facts.data is None for name, facts in zip(node.input, inputs, strict=True)):
             return  # onnx's evaluator needs all elements of each input
         shapes = [facts.sizes for facts in outputs]
-        # Elements have at most 16 bytes, namely those of complex128.
+        # An element has at most 16 bytes, as in complex128.
         is_small = all(shape is not None and prod(shape) * 16 <= MAX_BYTES for shape in shapes)
         if not (is_small or node.op_type in _SHRINKING):
             return

@@ -96,7 +96,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbol or a formula. Return its name if the size is open or would be negative."""
+    """Return the size of a symbol or a formula. Return a name or a formula if the size is open or would be negative."""
     if name in sizes:
         return sizes[name]
     if name.isidentifier():
@@ -134,9 +134,9 @@ class ResolvedNodes:
 def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: InputShapes) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
-    Infer shapes, unless all slicing nodes read inputs of the model or slices of them: the declared shapes of other
-    values may be wrong. If a slicing node is unresolved or constant after that, also fold constants. Folded nodes leave
-    their graph: their `graph` is None. All other nodes stay the same objects.
+    Infer shapes if a slicing node is unresolved, or reads another value than an input of the model or a slice of one.
+    The declared shape of such a value may be wrong. If a slicing node is unresolved or constant after inference, also
+    fold constants. The `graph` of a folded node becomes None. All other nodes stay the same objects.
 
     Args:
         model: The model.
@@ -217,7 +217,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
     """Add the parameters and Regions of nodes to `specs` if they are known, and set the shapes of the nodes' outputs.
 
     Returns:
-        The nodes whose shape or parameters are not known yet. Invalid nodes are in neither result.
+        The nodes whose shape or parameters are not known yet. Nodes with other errors are neither added nor returned.
     """
     unresolved = []
     for node in slicing:

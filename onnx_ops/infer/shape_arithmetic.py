@@ -121,7 +121,7 @@ def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
         return dim
     if isinstance(dim, int) and dim != 1:
         return dim
-    # The data have one element here, or as many as the target.
+    # The data have one element on this axis, or as many as the target.
     return size if size is not None and size >= 0 else None
 
 

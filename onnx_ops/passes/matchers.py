@@ -41,7 +41,7 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
 
     Raises:
         Skip: Engines read the node differently.
-        InvalidSlice, DynamicSlice: A parameter is not valid or not constant; or a negative axis has no known rank.
+        InvalidSlice, DynamicSlice: A parameter is not valid or not constant; or an axis is negative and the rank open.
     """
     _check_uncontested(node, opset, shape)
     return read_slice_by_spec(node, opset, shape)
@@ -106,7 +106,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     Raises:
         Skip: The size of the axis is not known; or the indices are not a constant list or scalar, cannot be read, are
             too many or out of range, or are not an arithmetic progression.
-        InvalidSlice, DynamicSlice: The attribute `axis` is not valid, or each call of a function sets it.
+        InvalidSlice, DynamicSlice: The attribute `axis` is not valid, or stands for an attribute of the function.
     """
     tensor = None if node.inputs[1] is None else constant(node.inputs[1])
     if tensor is None:

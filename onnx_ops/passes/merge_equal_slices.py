@@ -22,7 +22,7 @@ class MergeEqualSlicesPass(NodePass):
     All readers then read the first of the nodes.
 
     1. Slices with the same constant starts, ends and steps, whatever the order of the axes.
-    2. Splits into the same parts, or a Split whose parts that are read all exist already.
+    2. Splits into the same parts, or a Split if earlier nodes select all of its parts that are read.
     3. Gathers of the same constant indices.
     4. A Slice that selects a part of an earlier Split.
     5. A Gather of the only index that an earlier Slice, or a part of an earlier Split, selects: it becomes a Squeeze.
@@ -38,7 +38,7 @@ class MergeEqualSlicesPass(NodePass):
     op_types = ("Slice", "Split", "Gather")
 
     def _apply(self) -> None:
-        # For each key of `_list_keys`: the first output that selects these elements.
+        # The first output with each key of `_list_keys`.
         self._outputs_by_key: dict[Hashable, ir.Value] = {}
         super()._apply()
         self._outputs_by_key.clear()
@@ -73,7 +73,7 @@ class MergeEqualSlicesPass(NodePass):
     def _list_keys(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
         """Return keys for each output. Outputs that share a key select the same elements.
 
-        One key holds the parameters. If the node cuts one axis to a known run of neighbours, another key holds the run.
+        One key holds the parameters. Another key holds the run, if a Slice or Split cuts one axis to known neighbours.
         """
         data = self.edits.identities.source_of(data_of(node))
         shape = self.sizes(node.inputs[0])
@@ -90,7 +90,7 @@ class MergeEqualSlicesPass(NodePass):
     def _list_run_keys(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
         """Return a key for each output if a Slice or Split cuts one axis of known size to runs of neighbours.
 
-        Otherwise the list is empty. `data` is the value that the node cuts, or that is copied to it by Identity.
+        Otherwise the list is empty. `data` is the node's input, or the value that Identity nodes copy to this input.
         """
         shape = self.sizes(node.inputs[0])
         try:
@@ -104,7 +104,7 @@ class MergeEqualSlicesPass(NodePass):
 
 
 def _run_key(node: ir.Node, data: ir.Value, axis: int, run: range) -> Hashable:
-    """Return the key for a run of neighbours on one axis of `data`. Only Slices and Splits have such keys."""
+    """Return the key for a run of neighbours on one axis of `data`. Only Slices and Splits are stored by such keys."""
     return id(node.graph), data, axis, run
 
 

@@ -45,7 +45,7 @@ class MoveSlicesUpPass(NodePass):
     4. Elementwise operators that are exact or round once: each input is cut on the axes that are not broadcast.
     5. Expand: its data are cut as in 4, and its second input becomes the shape of what is kept.
 
-    All sizes are known, nothing else reads the operator's output, and fewer bytes are written afterwards.
+    All sizes must be known, nothing else may read the operator's output, and fewer bytes must be written afterwards.
 
     Given: y = Slice(Transpose(x[4, 6], perm=[1, 0]), [0], [2], [0])
     Result: y = Transpose(Slice(x, [0], [2], [1]), perm=[1, 0])

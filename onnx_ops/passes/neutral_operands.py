@@ -33,11 +33,11 @@ _COPYING_NAMES = """
 _COPYING = frozenset(_COPYING_NAMES.split())
 """Operators that return signalling NaNs of their data unchanged on onnxruntime, at least for some types and axes."""
 _COPYING_ALONE = frozenset(("Sum", "Mean", "Einsum"))
-"""Operators that may return the signalling NaNs of their operand unchanged if they have only one."""
+"""Operators that may return signalling NaNs of their operand unchanged if they have a single operand."""
 _QUIETING = _ARITHMETIC - _COPYING - {"Max", "Min", "Clip"}
 """Operators that return no signalling NaN; those in `_COPYING_ALONE` only if they have several operands."""
 _PASSING = _ARITHMETIC | MOVING | {"Where", "Pad", "Dropout"}
-"""Operators like `_ARITHMETIC`, and operators that move or choose elements."""
+"""The operators of `_ARITHMETIC`, and operators that move or choose elements."""
 _HIDING = frozenset(("Softmax", "Exp", "Sigmoid", "Cos", "Abs", "Equal", "Less", "Greater", "Shape", "Size"))
 """Operators that return the same bits for 0 and -0."""
 _BIASED = ("LayerNormalization", "Conv", "ConvTranspose")
@@ -58,7 +58,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
     def _apply(self) -> None:
         model = self.analysis.model
-        # For floats, the set stays right: if the output of a removed node is in it, the node's operand is, too.
+        # The set stays right for floats: if the output of a removed node is in the set, so is the node's operand.
         shows_sign = _find_sign_sensitive(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, shows_sign)
@@ -107,7 +107,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 def _find_sign_sensitive(model: ir.Model) -> set[ir.Value]:
     """Return the values for which 0 and -0 may lead to different bits in an output of a graph."""
     shows_sign = {output for graph in all_graphs(model) for output in graph.outputs}
-    # Readers come before the nodes that they read from, so that one pass is enough.
+    # In reverse order, readers come before the nodes that they read from, so that one pass is enough.
     for node in reversed(list(all_nodes(model.graph))):
         if not _hides_sign(node):
             is_sensitive = any(output in shows_sign for output in node.outputs)

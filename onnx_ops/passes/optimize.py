@@ -1,4 +1,4 @@
-"""Optimization of a whole model by an optimizer of another package, from which its floats and some nodes are hidden."""
+"""Optimization of a whole model by another package. Its floats and some nodes are hidden from the optimizer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
         MemoryError, ChildLost: See `run_optimizer`.
     """
     probe, _ = build_probe(model)
-    # All constants become initializers of the main graph, because `_detach` and `hide_nodes` look only at these.
+    # All constants become initializers of the main graph, for `_detach_initializers` and `hide_nodes`.
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
     for graph in all_graphs(probe):
@@ -48,13 +48,13 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     computed = {value.name: value for value in probe.graph.outputs if not value.is_graph_input()}
     probe.graph.outputs.clear()
     probe.graph.outputs.extend(computed.values())
-    detached = _detach(probe)
+    detached = _detach_initializers(probe)
     withheld = hide_nodes(probe, name)
-    load_externals(list(external_tensors(probe)))  # the optimized model would not name their files
+    load_externals(list(external_tensors(probe)))  # the optimized model would not name the files
     optimized = run_optimizer(name, probe)
     # OnnxSlim adds initializers to bodies. Before IR version 4, they would have to be inputs.
     LiftSubgraphInitializersToMainGraphPass()(optimized)
-    _attach(optimized.graph, detached)
+    _attach_initializers(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph, computed)
     # Constants become nodes again, because onnxruntime 1.23 infers no shapes from initializers of more than 127 bytes.
     _make_constants(optimized.graph, model.graph.initializers)
@@ -66,7 +66,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     functions = {key: function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN}
     probe.functions.update(functions)
     try:
-        clone_model(probe)
+        clone_model(probe)  # fails if the optimized model is not well-formed
     except ModelError as error:
         raise ModelError(f"it makes an invalid model: {error}") from error
     return probe, node_count
@@ -85,7 +85,7 @@ def _prepend(graph: ir.Graph, node: ir.Node) -> None:
         graph.append(node)
 
 
-def _detach(model: ir.Model) -> dict[str, ir.TensorProtocol]:
+def _detach_initializers(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     """Turn the initializers of the main graph into inputs, except small integers and booleans in the model's file.
 
     Optimizers need small integers and booleans, which are shapes, axes and indices. They must not see floats, which
@@ -119,14 +119,14 @@ def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
     output, name = copy.outputs[0], value.name
     output.shape, output.type = value.shape, value.type
     value.replace_all_uses_with(output, replace_graph_outputs=True)
-    copy.replace_input_with(0, value)  # it reads its own output since the line before
+    copy.replace_input_with(0, value)  # since the line before, the copy reads its own output
     value.name = new_name
     output.name = name
     _prepend(model.graph, copy)
 
 
-def _attach(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
-    """Turn the inputs that `_detach` made into initializers again, and remove those that nothing reads any more."""
+def _attach_initializers(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
+    """Turn the inputs in `detached` into initializers again, and remove those that nothing reads any more."""
     for value in list(graph.inputs):
         tensor = detached.get(value.name or "")
         if tensor is None:

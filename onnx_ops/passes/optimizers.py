@@ -21,8 +21,8 @@ from sliceport.wording import shorten
 
 ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME = "onnxscript", "onnxslim", "onnxruntime"
 OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
-"""Optimizers, by their packages. The first is installed with sliceport. `FoldByOnnxruntimePass` takes the part of the
-last one, and `run_optimizer` runs all others."""
+"""Optimizers, by their packages. onnxscript is installed with sliceport. `FoldByOnnxruntimePass` folds constants by
+onnxruntime, and `run_optimizer` runs the other optimizers."""
 MIN_OPSET_OF_ONNXSLIM = 7
 """The first operator set that OnnxSlim accepts: it copied this limit from onnxruntime's symbolic shape inference."""
 _INTEGERS_OPSET = 12
@@ -75,7 +75,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
 
 
 def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
-    """Return `function(model)`, an optimized model, after a check that it is valid. Both models are serialized.
+    """Return the optimized model `function(model)`, and check that it is valid. Both models are serialized.
 
     Raises:
         ValueError: The function makes an invalid model of a valid one. Errors of the function itself pass through.
@@ -83,7 +83,7 @@ def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:
     before = onnx.ModelProto.FromString(model)
     was_valid = _find_error(before) is None
     optimized = function(model)
-    # `optimize` restores the types of outputs and removes all inferred types, so mistakes in them do not matter.
+    # `optimize` restores the types of outputs and removes all inferred types, so mistakes in these types do not matter.
     after = onnx.ModelProto.FromString(optimized)
     outputs_before = {value.name: value for value in before.graph.output}
     for value in after.graph.output:
@@ -120,7 +120,7 @@ def by_onnxscript(model: bytes) -> bytes:
     ir_model = ir.serde.deserialize_model(onnx.ModelProto.FromString(model))
     opset = standard_opset(ir_model.opset_imports)
     all_rules = rewriter._DEFAULT_REWRITE_RULES
-    # The optimizer has no option for its rules. They are restored, because the process may serve other models later.
+    # The optimizer has no option for its rules. `finally` restores them, because the process may serve other models.
     applied = [rule for rule in all_rules if _RULE_OPSETS.get(rule.name or "", 0) <= opset]
     rewriter._DEFAULT_REWRITE_RULES = tuple(applied)
     try:
@@ -152,7 +152,7 @@ def by_onnxslim(model: bytes) -> bytes:
     Raises:
         ValueError: The operator set of the model is too old.
     """
-    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads it when it is imported; only this worker imports it
+    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads the variable at its import, which only this worker does
     import onnxslim
 
     logging.disable(logging.WARNING)

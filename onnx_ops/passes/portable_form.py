@@ -206,7 +206,7 @@ class _Chain:
         assert size is not None
         row_count = size // step
         final_sizes = self._with_size(axis, row_count)
-        # The rows joined with the axes before them, the elements of a row, and the axes after them: never above rank 3.
+        # Three axes are enough: the rows joined with the axes before them, the elements of a row, and the axes after.
         self._reshape((_product((*self.sizes[:axis], row_count)), step, _product(self.sizes[axis + 1 :])))
         self.slice({1: AxisSlice(column, column + 1, 1)}, opset)
         self._reshape(final_sizes)
@@ -239,7 +239,7 @@ def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
 
 
 def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
-    """Return bounds that select the same, sorted, without whole axes. Bounds on known axes lie on or next to the axis.
+    """Return bounds that select the same, without whole axes. On axes of known size, bounds lie on or next to the axis.
 
     >>> normalize({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
     {1: AxisSlice(start=5, end=0, step=-2)}
@@ -330,7 +330,7 @@ class PortableConcatPass(PortablePass):
         present = [value for value in node.inputs if value is not None]
         # If all operands are empty, the first one is the result.
         operands = [value for value in present if not self._is_empty(value, axis)] or [data_of(node)]
-        if len(operands) == len(present) or len(present) < len(node.inputs):  # the latter breaks the specification
+        if len(operands) == len(present) or len(present) < len(node.inputs):  # a missing operand is invalid
             return
         if len(operands) == 1:
             self.replace_outputs(node, {node.outputs[0]: operands[0]})

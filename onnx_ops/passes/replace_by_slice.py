@@ -17,7 +17,7 @@ class GatherToSlicePass(NodePass):
 
     1. The indices are a list, and an arithmetic progression.
 
-    The size of the axis is known and all indices are in range: for an index out of range, a Gather fails and a Slice
+    The size of the axis must be known, and all indices in range. For an index out of range, a Gather fails, but a Slice
     selects fewer elements.
 
     Given: y = Gather(x[8], [1, 3, 5], axis=0)
@@ -77,7 +77,7 @@ class ScalarGatherToSlicePass(NodePass):
 class SplitToSlicePass(NodePass):
     """Replace a Split by a Slice if only one part is read, so that only that part is copied.
 
-    1. The part sizes and the size of the axis are known: a Split whose parts do not add up to it fails.
+    1. The part sizes and the size of the axis are known. Otherwise the Split may fail, and a Slice would not.
 
     Given: a, b = Split(x[4], axis=0); y = Neg(b)
     Result: b = Slice(x, [2], [4], [0]); y = Neg(b)

@@ -67,7 +67,7 @@ class ReshapeForDirectMLPass(NodePass):
         self.replace_node(node, nodes, defects, "Reshape without -1")
 
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:
-        """Return nodes that compute the size of the output axis after the entries `before`. The last one writes it.
+        """Return nodes that compute the size of the output axis after the entries `before`. The last node has the size.
 
         The list is empty if the axis is unknown, or its size is unknown and no axis of the data has the same name.
         """

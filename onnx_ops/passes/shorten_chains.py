@@ -126,8 +126,8 @@ class ShortenChainsPass(NodePass):
     3. If the chain cuts a single axis to one element and drops it, a Gather of that index replaces both steps, unless
        `SiblingsToSplitPass` replaces the slices by a Split, or `gathers` is False.
 
-    A chain is replaced if fewer slicing nodes remain, or equally many slicing nodes and fewer nodes in total. Each
-    value inside the chain is read only by the next node of the chain. Bounds, indices and axes are constant.
+    A chain is replaced if fewer slicing nodes remain, or equally many slicing nodes and fewer nodes in total. In a
+    chain, only the next node may read the output of each node. Bounds, indices and axes must be constant.
 
     Given: y = Slice(Unsqueeze(Squeeze(Slice(x[4, 6], [1], [2], [0]), [0]), [0]), [2], [5], [1])
     Result: y = Slice(x, [1, 2], [2, 5], [0, 1])
@@ -234,7 +234,7 @@ def _find_previous(node: ir.Node) -> ir.Node | None:
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
-    """Return the node after `node` in a chain of `_LINKS`: it reads the output as its data, and nothing else does."""
+    """Return the only reader of the output of `node`, if this reader is the next node of a chain of `_LINKS`."""
     output = node.outputs[0]
     if output.is_graph_output() or count_uses(output) != 1:
         return None

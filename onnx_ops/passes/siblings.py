@@ -110,7 +110,7 @@ def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: 
 def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo) -> list[list[Part]]:
     """Return the parts of one or more Splits, each in order.
 
-    The result is empty if no Split saves an operator, or if one part would gate another.
+    The result is empty if no Split saves an operator, or if one part would be multiplied by the Sigmoid of another.
     """
     size = value_info.sizes[data][axis]
     assert size is not None
@@ -201,7 +201,7 @@ def _choose_whole_nodes(
 
 
 def _count_replaced(parts: Sequence[Part]) -> int:
-    """Return how many nodes a Split replaces. Return 0 if it only replaces too few Gathers of a scalar index."""
+    """Return how many nodes a Split of `parts` replaces: 0 for too few Gathers of a scalar index alone."""
     nodes = {part.node for part in parts}
     are_all_dropped = all(part.is_dropped for part in parts)
     return 0 if are_all_dropped and len(nodes) < _MIN_GATHERS else len(nodes)

@@ -26,9 +26,9 @@ class SiblingsToSplitPass(SlicingPass):
     2. Their parts leave gaps: parts that nothing reads fill the gaps, which must be at most 4 KiB in total for each
        operator that is saved.
 
-    The size of the axis is known, and fewer operators remain. Nodes whose parts overlap go to different Splits, or stay
-    as they are. Nodes also stay if one part would be multiplied by the Sigmoid of another, because onnxruntime's
-    DirectML provider computes such a Split wrongly.
+    The size of the axis must be known, and fewer operators must remain. Nodes whose parts overlap go to different
+    Splits, or stay as they are. Nodes also stay if one part would be multiplied by the Sigmoid of another, because
+    onnxruntime's DirectML provider computes such a Split wrongly.
 
     Given: a = Slice(x[8], [0], [3], [0]); b = Slice(x, [3], [8], [0])
     Result: a, b = Split(x, [3, 5], axis=0)

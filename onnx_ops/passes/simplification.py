@@ -55,13 +55,13 @@ def simplify(
 ) -> tuple[ir.Model, Simplification]:
     """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
 
-    The passes run again after each optimizer. The result of both is kept if it has fewer nodes, and no more slicing
-    nodes, than the model before. Slicing nodes are not compared if the model has functions, because optimizers inline
+    The passes run again after each optimizer. The new model is kept if it has fewer nodes, and no more slicing nodes,
+    than the model before. Slicing nodes are not compared if the model has functions, because optimizers inline
     these.
 
     onnxscript and OnnxSlim see no floats, so that all values stay the same bit for bit. Floats that follow from
     constants are computed if every engine computes them alike, or by onnxruntime's CPU provider if `onnxruntime` takes
-    part. Only verification (`verify_rewriting`) finds other mistakes of an optimizer.
+    part. Only verification (`verify_rewriting`) finds wrong values that an optimizer causes.
 
     A model with a contested If stays as it is; see `Rewriting.contested`.
 

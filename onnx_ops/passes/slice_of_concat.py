@@ -25,7 +25,7 @@ class SliceOfConcatPass(NodePass):
     1. On the axis of the Concat, a Slice selects elements of one operand alone: it cuts that operand.
     2. Every part of a Split that is read is exactly one operand: the operand replaces it.
 
-    The sizes of all operands on the axis are known.
+    The sizes of all operands on the axis must be known.
 
     Given: y = Slice(Concat(a[3], b[5], axis=0), [4], [6], [0])
     Result: y = Slice(b, [1], [3], [0])
@@ -54,7 +54,7 @@ class SliceOfConcatPass(NodePass):
         axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
         entries = read_slice(node, opset, shape)
         if not drop_whole_axes(entries, shape):
-            return  # RemoveIdentitySlicesPass removes it
+            return  # RemoveIdentitySlicesPass removes such a Slice
         size = ends[-1]
         selected = resolve_axis(*entries.get(axis, AxisSlice(0, size, 1)), size)
         index_and_start = find_part(ends, selected)
@@ -62,7 +62,7 @@ class SliceOfConcatPass(NodePass):
             raise Skip(f"it does not select elements of exactly one operand of Concat {node_name(concat)!r}")
         index, start = index_and_start
         operand = concat.inputs[index]
-        assert operand is not None  # `_read_operands` knows its size
+        assert operand is not None  # `_read_operands` has read its size
         self.replace_node(node, build_slice(operand, {**entries, axis: AxisSlice.of(shift(selected, -start))}, opset))
 
     def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:

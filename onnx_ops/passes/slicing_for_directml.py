@@ -44,7 +44,8 @@ class SliceForDirectMLPass(NodePass):
         defects = slice_defects(node, opset, shape)
         if not defects:
             return
-        if defects[0].handling == "named":  # no correct replacement is known
+        # "named" is a defect without a correct replacement. `slice_defects` returns such a defect alone.
+        if defects[0].handling == "named":
             self.report_change(node, None, defects)
             return
         entries = read_slice_by_spec(node, opset, shape)

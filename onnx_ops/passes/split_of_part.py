@@ -25,7 +25,7 @@ class SplitOfPartPass(SlicingPass):
     2. A Split splits the output of a Slice, which keeps neighbouring elements of the same axis and cuts no other one:
        further parts, which nothing reads, contain the elements that the Slice drops, at most 4 KiB.
 
-    Nothing else reads the part of the first Split, or the output of the Slice.
+    Nothing else may read the part of the first Split, or the output of the Slice.
 
     Given: a, b = Split(x[8], [4, 4], axis=0); c, d = Split(b, [1, 3], axis=0)
     Result: a, c, d = Split(x, [4, 1, 3], axis=0)
@@ -40,7 +40,7 @@ class SplitOfPartPass(SlicingPass):
                 self._merge_into(outer, opset)
 
     def _merge_into(self, outer: ir.Node, opset: int) -> None:
-        """Merge a node with the Splits of its outputs, then with the Splits of their parts. Report these Splits."""
+        """Merge a node with the Splits of its outputs, then with the Splits of their parts. Report merged Splits."""
         splits = [split for part in outer.outputs if (split := self._find_split(part)) is not None]
         if not splits:
             return
