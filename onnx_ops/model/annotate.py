@@ -93,4 +93,4 @@ def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto
 
 
 def _graph_key(scope: Sequence[str], outputs: Sequence[str]) -> str:
-    return "\0".join((*scope, *outputs))  # the scope, too, because several branches may use the same names
+    return "\0".join((*scope, *outputs))  # several branches may use the same names, so the scope is needed

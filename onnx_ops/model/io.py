@@ -138,7 +138,7 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
     Args:
         model: The model.
         max_loaded: A size in bytes. External tensors up to this size are first replaced by copies in memory, so that
-            reading them later opens no file. Those that cannot be read stay as they are.
+            reading them later opens no file. A tensor that cannot be read stays as it is.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
     unopened = [(tensor, set_tensor) for tensor, set_tensor in external_tensors(model) if tensor.raw is None]
@@ -168,7 +168,7 @@ def write_model(
     into one file next to the new one, with a name that ends in `.data`. Small external weights are then stored in the
     new file itself, as are external tensors in attributes of nodes or in graphs of functions.
 
-    The new names stay in `model`. So do the copies of the tensors in attributes and functions, which are loaded.
+    `model` keeps the new names, and the copies of external tensors that were loaded from attributes and functions.
 
     Args:
         model: The model.
@@ -291,7 +291,7 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
     """Write the weights above `_MIN_EXTERNAL` into a file, and load smaller external ones.
 
-    Inside the context, the model refers to the file and the loaded tensors. Afterwards, its own tensors are back.
+    Inside the context, the model refers to the file and the loaded tensors. Afterwards, its own tensors are restored.
     """
     values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]

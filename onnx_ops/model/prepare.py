@@ -27,7 +27,7 @@ def inline_functions(model: ir.Model) -> None:
         ModelError: A function cannot be inlined: it calls itself or imports another operator set version, say.
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
-    _remove_unused_functions(model)  # InlinePass would inline them into each other.
+    _remove_unused_functions(model)  # InlinePass would inline unused functions into each other.
     if not model.functions:
         return
     try:
@@ -86,8 +86,8 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
 def name_left_out_outputs(model: ir.Model) -> bool:
     """Give names to the left-out outputs of slicing nodes. Return whether there were any.
 
-    Left-out outputs of a Split count as parts. But onnx-ir does not write them if they are the last ones, and
-    onnxruntime's CPU provider crashes on any of them.
+    Left-out outputs of a Split count as parts. But onnx-ir does not write left-out outputs at the end of the list, and
+    onnxruntime's CPU provider crashes on any left-out output.
     """
     slicing_nodes = filter(is_slicing, model_nodes(model))
     left_out = [output for node in slicing_nodes for output in node.outputs if not output.name]

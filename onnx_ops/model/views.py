@@ -58,7 +58,7 @@ class AttributeView(Protocol):
 
     Its value is a tensor, a graph or a list of graphs. Integers are Python integers in onnx-ir, and a tensor in the
     view of a ModelProto. If the attribute refers to an attribute of the surrounding function, `ref_attr_name` is the
-    name of the latter, and there is no value.
+    name of that attribute, and there is no value.
     """
 
     @property
