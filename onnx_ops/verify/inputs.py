@@ -63,7 +63,7 @@ def make_inputs(
     computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
     names_with_shapes = computed_names | {value.name or "" for value in model.graph.inputs}
     arrays = random_inputs.make_inputs(declared, given, shapes, seed, attempt, names_with_shapes)
-    # The sizes that are given for outputs of nodes are only checked: these calls raise an error if they do not fit.
+    # The sizes for outputs of nodes are only checked: these calls raise an error if a size does not fit.
     if not computed_names.isdisjoint(shapes):
         with open_view(model) as (view, _):
             all_shapes = {**shapes, **{name: array.shape for name, array in arrays.items()}}
