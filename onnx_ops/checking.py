@@ -265,7 +265,7 @@ class _Checker:
         sizes = sizes_of(data)
         try:
             spec = slice_spec(node, self._opset)
-            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # as in `check_node`
+            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # `check_node` does the same
             yield from _add_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
             yield from _find_bounds_at_run_time(node)

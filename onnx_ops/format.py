@@ -252,7 +252,7 @@ def _change(
     verify: Callable[..., Verification],
     options: Mapping[str, Any],
 ) -> Result:
-    """Change a model, and write or return the result. With the option `verify`, do so only if it computes the same.
+    """Change a model, and write or return the result. With the option `verify`, the result must compute the same.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.

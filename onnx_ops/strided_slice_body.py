@@ -58,7 +58,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_shrunk = op.Mul(shrink_bits, takes_axis)
 
     rank = op.Shape(op.Shape(data))
-    # The number of axes that no entry takes. They belong to the ellipsis. It is negative if there are too few axes.
+    # The number of axes that no entry takes: those of the ellipsis, or else the last axes. Below 0, axes are missing.
     hidden = op.Sub(rank, op.ReduceSum(takes_axis, zero))
     width = op.Add(takes_axis, op.Mul(is_ellipsis, hidden))
     axes = op.CumSum(width, op.Squeeze(zero), exclusive=1)

@@ -30,7 +30,7 @@ class OnnxSource:
     """A model that was lowered, as a `Source` of its program.
 
     Attributes:
-        model: The model, which nobody else changes; tensors in external data files stay there.
+        model: The model, which is not changed; tensors in external data files stay there.
     """
 
     model: onnx.ModelProto | ir.Model
