@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onnx_ops.model.element_type import BITS
-from onnx_ops.model.nodes import constant, is_operator, read_ints, read_string, sizes_of
+from onnx_ops.model.nodes import constant, is_operator, is_standard, read_ints, read_string, sizes_of
 from onnx_ops.model.views import NodeView, Sizes, ValueView
 
 Axis = tuple[ValueView, int]
@@ -36,9 +36,9 @@ def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
 def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[int], ValueView]:
     """Merge the Transposes that onnxruntime brings together before a MatMul. Return their perm and their data.
 
-    onnxruntime removes Identity, Dropout and each Cast to the same type. It moves constant factors, and at most one
-    other Cast, away from between the last Transpose and the MatMul. It merges Transposes even if constant factors
-    or several Casts are between them.
+    onnxruntime removes Identity, Dropout (if its mask is not used) and each Cast to the same type. It moves constant
+    factors, and at most one other Cast, away from between the last Transpose and the MatMul. It merges Transposes even
+    if constant factors or several Casts are between them.
 
     Args:
         value: An operand of the MatMul. If no Transpose computes the operand, the returned perm is empty.
@@ -50,7 +50,7 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
     perm: Sequence[int] = ()
     data, has_cast = value, False
     while (node := value.producer()) is not None and graph in (None, node.graph):
-        if not is_operator(node, "Transpose", "Identity", "Dropout", "Cast", "Mul", "Div"):
+        if not is_operator(node, "Transpose", "Identity", "Cast", "Mul", "Div") and not _is_removed_dropout(node):
             break
         source = _find_scaled(node) if node.op_type in ("Mul", "Div") else node.inputs[0]
         if source is None:  # no operand is a factor
@@ -72,6 +72,12 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
             perm = [outer[axis] for axis in perm] if perm else outer
             data = value
     return perm, data
+
+
+def _is_removed_dropout(node: NodeView) -> bool:
+    """Return whether onnxruntime removes a node because it is a Dropout whose mask is not used."""
+    has_used_mask = any(output.uses() or output.is_graph_output() for output in node.outputs[1:])
+    return is_standard(node, "Dropout") and len(node.inputs) > 0 and not has_used_mask
 
 
 def _find_scaled(node: NodeView) -> ValueView | None:
