@@ -74,7 +74,7 @@ _INPUT_COUNTS = {
     "Einsum": (1, 2**31),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
-"""The least and the greatest number of inputs in any version of an operator. Operators that are not listed have one."""
+"""The least and the greatest number of inputs in any version of an operator. Other operators are expected to have one."""
 
 
 def is_slicing(node: OperatorView) -> bool:

@@ -47,7 +47,7 @@ def make_inputs(
     Raises:
         UsageError: A given array or shape is for an unknown name or does not fit, or an array is for a constant (an
             initializer before IR version 4). Or an input without an array has an open or too large shape, is not a
-            tensor or has a type that NumPy lacks. Or an output of a node has another shape than the given one.
+            tensor or has no declared element type. Or an output of a node has another shape than the given one.
     """
     overridable_names = [value.name for value in overridable_inputs(model)]
     declared = []
