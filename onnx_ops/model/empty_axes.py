@@ -116,7 +116,7 @@ def _find_divisors(perm: Sequence[int], sizes: Sizes, moves_blocks: bool) -> lis
     """Return the axes by whose sizes onnxruntime divides when it transposes a tensor with these `sizes`.
 
     It divides if only one axis moves. With `moves_blocks`, it also divides if several last axes together move forward.
-    The returned axes are all but those that the moving axes pass. Measured for each perm of up to 5 axes on onnxruntime
+    All axes are returned except those that the moving axes pass. Measured for each perm of up to 5 axes on onnxruntime
     1.31.1.
     """
     larger_axes = [axis for axis in perm if sizes[axis] != 1]

@@ -74,7 +74,7 @@ _INPUT_COUNTS = {
     "Einsum": (1, 2**31),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
-"""The least and the greatest number of inputs in any version of an operator. Other operators are expected to have one."""
+"""The least and the greatest number of inputs in any version of an operator. Other operators must have one."""
 
 
 def is_slicing(node: OperatorView) -> bool:
@@ -169,7 +169,7 @@ def read_elements(value: ValueView, max_count: int) -> Array | None:
 
 
 def shape_of(value: ValueView) -> ShapeView | None:
-    """Return the shape of a value, or the shape of its initializer if the value itself declares none."""
+    """Return the shape of a value, or the shape of its initializer if the value declares no shape."""
     if value.shape is None and value.const_value is not None:
         return value.const_value.shape
     return value.shape

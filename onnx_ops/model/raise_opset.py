@@ -40,8 +40,8 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the tensors. onnx's converter drops metadata, denotations, quantization annotations and some doc
-    strings, such as those of tensors, so they are copied from the model.
+    The copy shares the tensors. Metadata, denotations, quantization annotations and doc strings are copied from the
+    model, because onnx's converter drops most of them.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node might compute something else, or fail

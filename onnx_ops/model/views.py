@@ -190,7 +190,7 @@ def fits(dims: Dims | None, sizes: Sequence[int]) -> bool:
 
 
 def static_sizes(dims: Iterable[object] | None) -> tuple[int, ...] | None:
-    """Return the sizes of a shape or of dims. Return None unless all of them are known."""
+    """Return the sizes of a shape or of dims. Return None if a size is not known."""
     if dims is None:
         return None
     all_dims = list(dims)

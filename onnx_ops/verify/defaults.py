@@ -78,7 +78,7 @@ def run_with_other_values(
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], dict[str, Value]] | None:
-    """Try variants of inputs until the model runs. Return the inputs and outputs of that run, or None.
+    """Try variants of inputs until the model runs. Return the inputs and outputs of that run; None if it never runs.
 
     `variants` maps the name of an input to the arrays to try. All other inputs keep their arrays in `inputs`.
     """

@@ -97,7 +97,7 @@ def verify_rewriting(
     verifier.notes.extend(notes)
     if other_run is not None:
         # The first run decides which engines are compared, so it stays first. A comparison ends at the first
-        # difference. So a difference by other values is reported before one by other seeds or sizes.
+        # difference, so the run with other values comes before runs with other seeds and sizes.
         runs.insert(1, other_run)
     return verifier.compare(runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)))
 
