@@ -119,12 +119,12 @@ class _Checker:
         self._open_sizes = OpenSizes(view.graph)
         nodes = scoped_nodes(view.graph)
         self._nodes = [(scope, node) for scope, node in nodes if node.op_type in _CHECKED_OPERATORS]
-        # Inference gives names to left-out outputs in onnx-ir models. So the Splits that have any are listed before it.
+        # Splits with left-out outputs are listed now. In onnx-ir models, inference gives names to such outputs.
         splits = [node for _, node in self._nodes if node.op_type == "Split"]
         self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
         # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
-        # Without nodes, inference still checks the shapes from the user, and finds what `_find_fixed_size` reports.
+        # Even without nodes, inference checks the shapes from the user, and finds the sizes for `_find_fixed_size`.
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
 
@@ -182,7 +182,7 @@ class _Checker:
             data, shape = inputs
             target = reshape_entries(shape, self._find_constant_elements)
             yield from _add_reports(reshape_defects(node, target))
-            if not scope and not read_int(node, "allowzero", 0):  # a branch can be skipped if the size is 0
+            if not scope and not read_int(node, "allowzero", 0):  # in a body, the node may not run if the size is 0
                 yield from self._check_reshape(data, target)
         elif node.op_type == "MatMul":
             yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
@@ -265,7 +265,7 @@ class _Checker:
         sizes = sizes_of(data)
         try:
             spec = slice_spec(node, self._opset)
-            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # as in `check_node`
+            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # `check_node` does the same
             yield from _add_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
             yield from _find_bounds_at_run_time(node)

@@ -71,7 +71,7 @@ class OnnxruntimeCPU:
         return session.run(model, inputs, level, _read_disabled(options))
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Find the optimizer that causes a failure by bisection, and return a clause about it; see `NamesCause`.
+        """Bisect the optimizers to find the cause of a failure, and return a clause about it; see `NamesCause`.
 
         The clause is empty if `options` switch all optimisation off, or if a run without optimisation fails, too.
         `fails` runs the model with other options, and returns whether the run fails.

@@ -218,7 +218,7 @@ def _harden_portably(
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
         original = to_ir(source)
-        # onnxruntime has to compute the contested nodes of the original model as the standard defines them.
+        # onnxruntime has to compute each backward Slice of the original model as the standard defines it.
         enforce_standard_reading(original)
         return verify(original, file, **run_options)
 
@@ -252,7 +252,7 @@ def _change(
     verify: Callable[..., Verification],
     options: Mapping[str, Any],
 ) -> Result:
-    """Change a model, and write or return the result. With the option `verify`, do so only if it computes the same.
+    """Change a model, and write or return the result. With the option `verify`, the result must compute the same.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
@@ -278,7 +278,7 @@ def _change(
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
     must_verify, overwrite = bool(options.get("verify")), options.get("overwrite", False)
     is_ir = is_onnx_ir(model)
-    # An onnx-ir model has to be read for a verification only, which compares the result with the original model.
+    # An onnx-ir model is read only for a verification, which compares the result with the original model.
     checked = None if is_ir and not must_verify else read_to_change(model)
     needs_copy = checked is None or must_verify or can_change(checked.proto)
     # This branch avoids onnx-ir, which takes long to load. It is not for models with data files, which `write_proto`

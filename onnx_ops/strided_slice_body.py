@@ -31,8 +31,8 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     """Align the entries with the axes, slice the data, and reshape the result: insert new axes, drop shrunk axes.
 
     Each list gets one more entry at its end, which does nothing, so that no list is empty. For the same reason, the
-    data, which may be a scalar, get an axis of size 1 in front, and the list of sizes gets one more at its end while it
-    is sorted.
+    data, which may be a scalar, get an axis of size 1 in front. While the list of sizes is sorted, it has one more
+    entry at its end.
     """
     zero = op.Constant(value_ints=[0])
     one = op.Constant(value_ints=[1])
@@ -58,7 +58,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_shrunk = op.Mul(shrink_bits, takes_axis)
 
     rank = op.Shape(op.Shape(data))
-    # The number of axes that no entry takes. They belong to the ellipsis. It is negative if there are too few axes.
+    # The number of axes that no entry takes: those of the ellipsis, or else the last axes. Below 0, axes are missing.
     hidden = op.Sub(rank, op.ReduceSum(takes_axis, zero))
     width = op.Add(takes_axis, op.Mul(is_ellipsis, hidden))
     axes = op.CumSum(width, op.Squeeze(zero), exclusive=1)

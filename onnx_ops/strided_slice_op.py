@@ -89,7 +89,7 @@ def embed_function(model: ir.Model) -> bool:
 def _add_unit_strides(node: ir.Node) -> None:
     """Add an explicit `strides` input of ones, as long as `begin` and of its type.
 
-    The type is INT64 if that of `begin` is not known. It need not match, because the operator casts all lists to INT64.
+    If the type of `begin` is not known, INT64 is used. The types may differ: the function casts all lists to INT64.
     """
     begin = node.inputs[1]  # None only in an invalid node
     begin_tensor = None if begin is None else constant(begin)

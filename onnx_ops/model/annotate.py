@@ -29,7 +29,7 @@ class OnnxSource:
     """A model that was lowered, as a `Source` of its program.
 
     Attributes:
-        model: The model, which nobody else changes; tensors in external data files stay there.
+        model: The model, which is not changed; tensors in external data files stay there.
     """
 
     model: onnx.ModelProto | ir.Model
@@ -90,4 +90,4 @@ def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto
 
 
 def _graph_key(scope: Sequence[str], outputs: Sequence[str]) -> str:
-    return "\0".join((*scope, *outputs))  # the scope, too, because several branches may use the same names
+    return "\0".join((*scope, *outputs))  # several branches may use the same names, so the scope is needed

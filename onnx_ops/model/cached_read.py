@@ -17,7 +17,7 @@ def caching_reads() -> Iterator[None]:
 
     Inside the context, the caller may replace a constant by another object, but must not change its elements.
     """
-    if _cache.get() is not None:  # a context inside another one shares its cache
+    if _cache.get() is not None:  # an inner context shares the cache of the outer one
         yield
         return
     token = _cache.set({})
@@ -28,7 +28,7 @@ def caching_reads() -> Iterator[None]:
 
 
 def cached_read(source: object, name: Hashable, read: Callable[[], T]) -> T:
-    """Return a property of a constant. Read it only once if `caching_reads` is active.
+    """Return a property of a constant. If `caching_reads` is active, read each property only once.
 
     Args:
         source: The tensor or the attribute that is the constant; its identity is the key.

@@ -130,7 +130,7 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
         calls[key] = {(usual_name(node.domain), node.op_type, node.overload) for node in all_nodes(function)}
     try:
-        # Which of several cycles is found depends on the order of the keys, and a set has another order in each run.
+        # Sorted, so that each run finds the same one of several cycles: a set has another order in each run.
         TopologicalSorter({key: sorted(called & calls.keys()) for key, called in calls.items()}).prepare()
     except CycleError as error:
         raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, directly or through others.") from None
@@ -158,7 +158,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
             raise ModelError(f"{owner} defines {kind} {repeated!r} twice.")
     for value in graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.dim_value < 0:  # allowed only in other values, in which some exporters write open sizes as -1
+            if dim.dim_value < 0:  # other values may have -1, which some exporters write for an open size
                 raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
     defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
     _check_nodes(graph.node, defined, outer, owner, findings)
@@ -237,7 +237,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
             f"{owner} has attribute {attribute.name!r}, a graph that the call of a function sets: not supported."
         )
     if attribute.type in (_ATTRIBUTE.SPARSE_TENSOR, _ATTRIBUTE.SPARSE_TENSORS):
-        findings.is_plain = False  # a reference has this type, too, but no tensor for `check_sparse`
+        findings.is_plain = False  # `check_sparse` does the same, but is not called for a reference
     value_field = None if attribute.ref_attr_name else _VALUE_FIELDS.get(attribute.type)
     if value_field is not None and not attribute.HasField(value_field):
         type_name = _ATTRIBUTE.AttributeType.Name(attribute.type)
@@ -253,7 +253,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
 
 
 def _field_if_set(attribute: onnx.AttributeProto, name: str) -> tuple[Any, ...]:
-    """Return the message in a field as a tuple, empty if the field is unset. An unset field reads as a message, too."""
+    """Return the message in a field as a tuple, empty if the field is unset. An unset field has an empty message."""
     return (getattr(attribute, name),) if attribute.HasField(name) else ()
 
 

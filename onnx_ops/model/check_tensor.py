@@ -18,7 +18,7 @@ _MAX_BYTES = 2**63
 """A size that no file reaches, because file sizes are signed 64-bit numbers."""
 _MAX_DIGITS = 19  # the digits of _MAX_BYTES
 _MAX_CHECKED_BYTES = 2**20
-"""Larger tensors are weights. Their data are not checked, because protobuf copies them to return their length."""
+"""Larger tensors are weights. Their data are not checked, because protobuf copies the data to return the length."""
 _DATA_FIELDS: dict[int, tuple[str, int]] = {
     ElementType.FLOAT: ("float_data", 1),
     ElementType.DOUBLE: ("double_data", 1),
@@ -132,7 +132,7 @@ def _check_location(tensor: onnx.TensorProto, label: str) -> str:
 
 def leaves_folder(location: str) -> bool:
     """Return whether the path of a data file may lead out of the model's folder on some system, or contains NUL."""
-    path = PureWindowsPath(location)  # an absolute path of another system has a `root` here, too
+    path = PureWindowsPath(location)  # an absolute path of another system, such as `/a`, has a `root`
     return bool(path.drive or path.root) or ".." in path.parts or "\0" in location
 
 

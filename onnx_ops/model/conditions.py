@@ -56,7 +56,7 @@ _FUSED = frozenset(
 DirectML computes them on the selected part of the data, without a copy. Cast, Gelu and HardSwish read a copy.
 """
 _FUSED_OPERANDS = dict.fromkeys(("Max", "Mean", "Min", "Sum"), 2)
-"""The number of operands with which the provider fuses those operators in `_FUSED` that accept any number."""
+"""The number of operands with which the provider fuses an operator of `_FUSED` that accepts any number."""
 _MAX_CONV_TRANSPOSE_OPSET = 21  # the last one whose ConvTranspose the provider runs; later ones run on the CPU
 _INT32_MIN = -(2**31)
 _AXES, _STEPS = 3, 4  # indices of inputs of Slice
@@ -80,7 +80,7 @@ def check_node(node: NodeView, opset: int) -> None:
         if sizes is not None:
             strided.check(sizes)
     elif node.op_type == "Slice":
-        # If the rank is open, the largest rank stands for it. A node that is invalid for it is invalid for every rank.
+        # An open rank is replaced by the largest rank. A node that is invalid for this rank is invalid for every rank.
         slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
     else:
         _check_split(node, opset, (None,) * MAX_AXES if sizes is None else sizes)
@@ -220,7 +220,7 @@ def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]
 
     Args:
         shape: The second input of the Reshape.
-        find_elements: Returns the inferred elements of a value; None if they depend on the inputs of the model.
+        find_elements: A function that returns the inferred elements of a value; None if they are not known.
     """
     producer = shape.producer()
     operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
@@ -252,7 +252,7 @@ def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defe
 
     Args:
         sizes: The sizes of the tensors that it multiplies.
-        dtype: The element type of these tensors; None if it is not known and may be FLOAT.
+        dtype: The element type of these tensors; None if it is not known, so it may be FLOAT.
     """
     ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
     if max(ranks, default=0) > MAX_MATMUL_AXES:
@@ -278,8 +278,8 @@ def einsum_defects(node: NodeView) -> Defects:
     """Return the defects that an Einsum of two tensors triggers on the DirectML provider.
 
     The provider computes an Einsum that sums over one label by a GEMM, whose output has two batch axes and one axis
-    from each tensor. For any other Einsum with summed labels, it multiplies and then sums. This crashes unless the
-    output is a scalar.
+    from each tensor. For any other Einsum with summed labels, the provider multiplies and then sums, which crashes
+    unless the output is a scalar.
 
     Raises:
         InvalidSlice, DynamicSlice: The equation is not a text or not known.

@@ -101,6 +101,6 @@ def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
         proto = read_proto(path)
     except (ModelError, OSError, ValueError, MemoryError):
         return ()
-    # Protobuf returns a name that is not UTF-8 as bytes. Such a name is refused, too.
+    # Protobuf returns a name that is not UTF-8 as bytes. A model with such a name is also refused.
     names = [name for name in external_locations(proto) if isinstance(name, str) and not leaves_folder(name)]
     return tuple(sorted({str(PurePosixPath(name)) for name in names if PurePosixPath(name).parts}))

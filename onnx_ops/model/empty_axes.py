@@ -1,11 +1,11 @@
-"""The axes by whose size onnxruntime's CPU provider divides when it transposes: an empty one ends the process."""
+"""The axes by whose sizes onnxruntime's CPU provider divides when it transposes. A size of 0 ends the process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from onnx_ops.model.element_type import BITS
-from onnx_ops.model.nodes import constant, is_operator, read_ints, read_string, sizes_of
+from onnx_ops.model.nodes import constant, is_operator, is_standard, read_ints, read_string, sizes_of
 from onnx_ops.model.views import NodeView, Sizes, ValueView
 
 Axis = tuple[ValueView, int]
@@ -25,7 +25,7 @@ def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
     operand_sizes = [sizes_of(value) for value in operands]
     ranks = {None if sizes is None else len(sizes) for sizes in operand_sizes}
     for value in operands:
-        # MatMul below opset 9 is not fused, and the CPU provider has no kernel for the fused node of other types.
+        # MatMul below opset 9 is not fused. The CPU provider has no kernel for a fused node of another type.
         if opset >= 9 and value.dtype is not None and value.dtype.name in ("FLOAT", "DOUBLE"):
             perm, data = merge_transposes(value, matmul.graph)
             rank = len(perm)
@@ -36,12 +36,13 @@ def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
 def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[int], ValueView]:
     """Merge the Transposes that onnxruntime brings together before a MatMul. Return their perm and their data.
 
-    onnxruntime removes Identity, Dropout and a Cast to the same type, and moves one other Cast and constant factors
-    away from between a Transpose and the MatMul. It merges Transposes even if several Casts are between them.
+    onnxruntime removes Identity, Dropout (if its mask is not used) and each Cast to the same type. It moves constant
+    factors, and at most one other Cast, away from between the last Transpose and the MatMul. It merges Transposes even
+    if constant factors or several Casts are between them.
 
     Args:
-        value: An operand of the MatMul. The perm is empty if no Transpose computes it.
-        graph: The graph of the MatMul. onnxruntime fuses nothing outside of it. None does not limit the search.
+        value: An operand of the MatMul. If no Transpose computes the operand, the returned perm is empty.
+        graph: The graph of the MatMul. onnxruntime fuses nothing outside this graph. None does not limit the search.
 
     Raises:
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.
@@ -49,14 +50,15 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
     perm: Sequence[int] = ()
     data, has_cast = value, False
     while (node := value.producer()) is not None and graph in (None, node.graph):
-        if not is_operator(node, "Transpose", "Identity", "Dropout", "Cast", "Mul", "Div"):
+        if not is_operator(node, "Transpose", "Identity", "Cast", "Mul", "Div") and not _is_removed_dropout(node):
             break
         source = _find_scaled(node) if node.op_type in ("Mul", "Div") else node.inputs[0]
         if source is None:  # no operand is a factor
             break
         # A node whose output is also an output of the graph is neither removed nor moved. But onnxruntime merges such a
-        # Transpose into a later one, and such a factor into the MatMul.
-        if value.is_graph_output() and not is_operator(node, *(("Transpose",) if perm else ("Mul", "Div"))):
+        # Transpose into a later Transpose, and such a factor into the MatMul.
+        merged_types = ("Transpose",) if perm else ("Mul", "Div")
+        if value.is_graph_output() and not is_operator(node, *merged_types):
             break
         if node.op_type == "Cast" and source.dtype != value.dtype and not perm:
             if has_cast:
@@ -64,12 +66,18 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
             has_cast = True
         value = source
         if node.op_type == "Transpose":
-            outer = read_ints(node, "perm")  # onnxruntime does not merge the default, a reversal
+            outer = read_ints(node, "perm")  # without perm, it reverses the axes, and is not merged
             if outer is None or sorted(outer) != list(range(len(perm or outer))):
                 break
             perm = [outer[axis] for axis in perm] if perm else outer
             data = value
     return perm, data
+
+
+def _is_removed_dropout(node: NodeView) -> bool:
+    """Return whether onnxruntime removes a node because it is a Dropout whose mask is not used."""
+    has_used_mask = any(output.uses() or output.is_graph_output() for output in node.outputs[1:])
+    return is_standard(node, "Dropout") and len(node.inputs) > 0 and not has_used_mask
 
 
 def _find_scaled(node: NodeView) -> ValueView | None:
@@ -81,8 +89,8 @@ def _find_scaled(node: NodeView) -> ValueView | None:
 def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
     """Yield the axes by whose sizes onnxruntime divides when it transposes the inputs of an Einsum.
 
-    It brings the labels of each input into the order in which they first occur in the equation. The axes of an ellipsis
-    come first. An input with a repeated label is not examined.
+    onnxruntime brings the labels of each input into the order in which they first occur in the equation. The axes of an
+    ellipsis come first. An input with a repeated label is not examined.
 
     Raises:
         InvalidSlice, DynamicSlice: The equation is not a text or not known.
@@ -93,7 +101,7 @@ def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
         sizes = None if value is None else sizes_of(value)
         if value is None or sizes is None:
             return
-        ellipsis = "0123456789"[: len(sizes) - len(term.replace("...", ""))]
+        ellipsis = "0123456789"[: len(sizes) - len(term.replace("...", ""))]  # a digit is the label of each of its axes
         tensors.append((value, sizes, term.replace("...", ellipsis)))
     labels_by_occurrence = dict.fromkeys("".join(labels for _, _, labels in tensors))
     order = sorted(labels_by_occurrence, key=str.isalpha)  # the digits of an ellipsis come before letters
@@ -107,9 +115,9 @@ def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
 def _find_divisors(perm: Sequence[int], sizes: Sizes, moves_blocks: bool) -> list[int]:
     """Return the axes by whose sizes onnxruntime divides when it transposes a tensor with these `sizes`.
 
-    It divides if one axis moves, or with `moves_blocks` also if the last axes together move forward: by the sizes of
-    the axes that move, and of the axes before and after those that they pass. Measured for each perm of up to 5 axes on
-    onnxruntime 1.31.1.
+    It divides if only one axis moves. With `moves_blocks`, it also divides if several last axes together move forward.
+    All axes are returned except those that the moving axes pass. Measured for each perm of up to 5 axes on onnxruntime
+    1.31.1.
     """
     larger_axes = [axis for axis in perm if sizes[axis] != 1]
     if larger_axes == sorted(larger_axes):  # the order in memory stays the same

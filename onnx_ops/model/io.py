@@ -15,7 +15,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
-from onnx_ops.model.walk import all_graphs, model_graphs, model_nodes
+from onnx_ops.model.walk import graphs_outside_functions, model_graphs, model_nodes
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox.place import check_not_read, write_files
 
@@ -140,7 +140,7 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
     Args:
         model: The model.
         max_loaded: A size in bytes. External tensors up to this size are first replaced by copies in memory, so that
-            reading them later opens no file. Those that cannot be read stay as they are.
+            reading them later opens no file. A tensor that cannot be read stays as it is.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
     unopened = [(tensor, set_tensor) for tensor, set_tensor in external_tensors(model) if tensor.raw is None]
@@ -170,7 +170,7 @@ def write_model(
     into one file next to the new one, with a name that ends in `.data`. Small external weights are then stored in the
     new file itself, as are external tensors in attributes of nodes or in graphs of functions.
 
-    The new names stay in `model`. So do the copies of the tensors in attributes and functions, which are loaded.
+    `model` keeps the new names, and the copies of external tensors that were loaded from attributes and functions.
 
     Args:
         model: The model.
@@ -189,7 +189,7 @@ def write_model(
     data_files = [tensor.path for tensor, _ in external_tensors(model)]
     folder = target.parent.resolve()
     moves_weights = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
-    needs_data_file = moves_weights and any(_external_initializers(all_graphs(model)))
+    needs_data_file = moves_weights and any(_external_initializers(graphs_outside_functions(model)))
     data_name = f"{target.name}.data" if needs_data_file else None
     files = [target] if data_name is None else [target.with_name(data_name), target]
     check_not_read(files, data_files)
@@ -246,7 +246,7 @@ def _embed_tensors(model: ir.Model) -> None:
 
     These are the tensors in attributes, and the initializers of graphs in functions.
     """
-    written = set(all_graphs(model))
+    written = set(graphs_outside_functions(model))
     graphs_in_functions = [graph for graph in model_graphs(model) if graph not in written]
     tensors = [*_external_initializers(graphs_in_functions), *_external_attributes(model)]
     size = sum(tensor.nbytes for tensor, _ in tensors)
@@ -284,9 +284,9 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
 def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
     """Write the weights above `_MIN_EXTERNAL` into a file, and load smaller external ones.
 
-    Inside the context, the model refers to the file and the loaded tensors. Afterwards, its own tensors are back.
+    Inside the context, the model refers to the file and the loaded tensors. Afterwards, its own tensors are restored.
     """
-    values = [value for graph in all_graphs(model) for value in graph.initializers.data.values()]
+    values = [value for graph in graphs_outside_functions(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
         for value in values:  # onnx-ir itself would fail to load a small tensor whose data are in use

@@ -73,7 +73,7 @@ class IrModel:
 
     def detach_weights(self) -> None:
         detach_large_initializers(self._model)
-        name_left_out_outputs(self._model)  # `serialize` omits those at the end, and a Split would lose these parts
+        name_left_out_outputs(self._model)  # `serialize` omits left-out outputs at the end of a Split
 
     def serialize(self) -> tuple[bytes, Sequence[ir.Value]]:
         serialized = to_bytes(ir.serde.serialize_model(self._model), "the model")
@@ -106,8 +106,8 @@ def _is_unwritten(value: ir.Value) -> bool:
 def mark_written_names(model: ir.Model) -> None:
     """Store the written name of each node of a function in the node's metadata.
 
-    The written name is `function.`, followed by the `node_name` of the node. If that is empty, it is followed by the
-    index of the node among the nodes of the function and of its subgraphs.
+    The written name is `function.node`, in which `node` is the node's `node_name`. If `node_name` is empty, `node`
+    is the index of the node among the nodes of the function and of its subgraphs.
     """
     for (_, name, _), function in model.functions.items():
         for i, node in enumerate(all_nodes(function)):

@@ -74,7 +74,7 @@ _INPUT_COUNTS = {
     "Einsum": (1, 2**31),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
-"""The least and the greatest number of inputs in any version of an operator. Operators that are not listed have one."""
+"""The least and the greatest number of inputs in any version of an operator. Other operators must have one."""
 
 
 def is_slicing(node: OperatorView) -> bool:
@@ -169,7 +169,7 @@ def read_elements(value: ValueView, max_count: int) -> Array | None:
 
 
 def shape_of(value: ValueView) -> ShapeView | None:
-    """Return the shape of a value, or the shape of its initializer if the value itself declares none."""
+    """Return the shape of a value, or the shape of its initializer if the value declares no shape."""
     if value.shape is None and value.const_value is not None:
         return value.const_value.shape
     return value.shape
@@ -191,7 +191,7 @@ def read_ints(node: NodeView, name: str) -> tuple[int, ...] | None:
     """Return the integers of an attribute; None if the attribute is left out.
 
     Raises:
-        InvalidSlice, DynamicSlice: The attribute has another type, or each call of the node's function sets it.
+        InvalidSlice, DynamicSlice: The attribute has another type, or refers to an attribute of the node's function.
     """
     attribute = _read_attribute(node, name, INTS, "a list of integers")
     return None if attribute is None else tuple(attribute.as_ints())
@@ -205,7 +205,7 @@ def read_int(node: NodeView, name: str, default: int | None) -> int | None:
     """Return the integer of an attribute; `default` if the attribute is left out.
 
     Raises:
-        InvalidSlice, DynamicSlice: The attribute has another type, or each call of the node's function sets it.
+        InvalidSlice, DynamicSlice: The attribute has another type, or refers to an attribute of the node's function.
     """
     attribute = _read_attribute(node, name, INT, "an integer")
     return default if attribute is None else attribute.as_int()
@@ -220,7 +220,7 @@ def read_string(node: NodeView, name: str) -> str:
     attribute = _read_attribute(node, name, STRING, "a text")
     try:
         return "" if attribute is None else attribute.as_string()
-    except (UnicodeDecodeError, TypeError):  # the view of a ModelProto raises the first, onnx-ir the second
+    except (UnicodeDecodeError, TypeError):  # onnx-ir raises a TypeError
         raise InvalidSlice(f"attribute {name} must be UTF-8") from None
 
 
@@ -235,7 +235,7 @@ def _read_attribute(node: NodeView, name: str, kind: int, description: str) -> A
 
     Raises:
         InvalidSlice: The attribute has another type.
-        DynamicSlice: The attribute refers to an attribute of the function that the node is in.
+        DynamicSlice: The attribute refers to an attribute of the node's function.
     """
     attribute = node.attributes.get(name)
     if attribute is None:

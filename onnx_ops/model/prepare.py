@@ -13,7 +13,7 @@ from onnx_ir.passes.common import InlinePass, inliner
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
-from onnx_ops.model.walk import all_graphs, all_nodes, all_values, model_graphs, model_nodes
+from onnx_ops.model.walk import all_nodes, all_values, graphs_outside_functions, model_graphs, model_nodes
 from sliceport.errors import ModelError
 from sliceport.wording import shorten
 
@@ -27,7 +27,7 @@ def inline_functions(model: ir.Model) -> None:
         ModelError: A function cannot be inlined: it calls itself or imports another operator set version, say.
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
-    _remove_unused_functions(model)  # InlinePass would inline them into each other.
+    _remove_unused_functions(model)  # InlinePass would inline unused functions into each other.
     if not model.functions:
         return
     try:
@@ -60,7 +60,7 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
     abbreviate their names, but no name in the model depends on the abbreviations. It names the values of an inlined
     call before it reads the subgraphs that follow, so the new names must avoid the names in all subgraphs.
     """
-    bodies = [graph for graph in all_graphs(model) if graph is not model.graph]
+    bodies = [graph for graph in graphs_outside_functions(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
     body_names |= {output.name for graph in bodies for node in graph for output in node.outputs}
     # The inliner passes two sets as `used`: one with the names of values, one with those of nodes.
@@ -86,8 +86,8 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
 def name_left_out_outputs(model: ir.Model) -> bool:
     """Give names to the left-out outputs of slicing nodes. Return whether there were any.
 
-    Left-out outputs of a Split count as parts. But onnx-ir does not write them if they are the last ones, and
-    onnxruntime's CPU provider crashes on any of them.
+    Left-out outputs of a Split count as parts. But onnx-ir does not write left-out outputs at the end of the list, and
+    onnxruntime's CPU provider crashes on any left-out output.
     """
     slicing_nodes = filter(is_slicing, model_nodes(model))
     left_out = [output for node in slicing_nodes for output in node.outputs if not output.name]

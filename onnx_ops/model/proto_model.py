@@ -196,7 +196,7 @@ class Node:
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
-            written.ClearField("g")  # the copied graphs have the declared sizes
+            written.ClearField("g")  # the copied graphs have the declared sizes; the known sizes follow
             written.ClearField("graphs")
             if attribute.ref_attr_name:
                 continue
@@ -293,7 +293,7 @@ class ProtoModel:
             value.is_input = True
             graph.inputs.append(value)
         types = {info.name: info.type for info in proto.value_info}
-        # In early IR versions, each initializer of the main graph is also an input, and a constant all the same.
+        # In early IR versions, each initializer of the main graph is also an input, but is still a constant.
         inputs_are_constant = not scopes and self._proto.ir_version < REPLACEABLE_VERSION
         for tensor in proto.initializer:
             value = values.get(tensor.name)
@@ -314,7 +314,7 @@ class ProtoModel:
         for node in graph.nodes:
             self._connect(node, values, scopes)
         for info in proto.output:
-            value = values.get(info.name) or Value(info.name)
+            value = values.get(info.name) or Value(info.name)  # a new one for a value of an outer graph
             value.declared, value.is_output = info.type, True
             graph.outputs.append(value)
         return graph

@@ -69,9 +69,9 @@ class Tensor:
         return self._read_file().numpy() if self.is_external else to_array(self.raw)
 
     def tobytes(self) -> bytes:
-        """Return the elements as little-endian bytes, for element types of 32 or 64 bits.
+        """Return the elements as little-endian bytes.
 
-        External elements are first loaded into memory.
+        External elements are first loaded into memory. Elements that are not raw data must have 32 or 64 bits.
         """
         if self._array is not None:
             return self._array.tobytes()

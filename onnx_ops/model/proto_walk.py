@@ -79,7 +79,8 @@ def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[on
 def resolve_references(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
     """Return a copy of a node of a function, for a call of the function with these attributes.
 
-    A reference is replaced by the attribute that it names. It is dropped if the call has none of this name and type.
+    A reference to an attribute of the function is replaced by the call's attribute of that name. The reference is
+    dropped if the call has no such attribute, or has one of another type.
     """
     resolved = onnx.NodeProto()
     resolved.CopyFrom(node)

@@ -41,8 +41,8 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the tensors. onnx's converter drops metadata, denotations, quantization annotations and some doc
-    strings, such as those of tensors, so they are copied from the model.
+    The copy shares the tensors. Metadata, denotations, quantization annotations and doc strings are copied from the
+    model, because onnx's converter drops most of them.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node might compute something else, or fail
@@ -88,7 +88,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
     """Return whether a node may compute something else after its conversion by onnx's version converter."""
     if is_standard(node, "Hardmax"):
-        # The converter leaves a Hardmax as it is. Both versions agree on the last axis, which only -1 certainly is.
+        # The converter leaves a Hardmax as it is. Both versions agree if `axis` is the last one, as -1 certainly is.
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Scan"):
         return opset <= _BATCHED_SCAN
@@ -106,8 +106,8 @@ def _may_be_flattened(node: ir.Node, opset: int) -> bool:
 def _loses_size_0(node: ir.Node) -> bool:
     """Return whether a node is a Reshape that the converter added, and may lose a size of 0 or fail because of it.
 
-    The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. In its shape, 0
-    copies the size at the same index of the matrix.
+    The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. A 0 in the shape
+    of the Reshape copies the size of the matrix at the same index.
     """
     # The caller finds nodes by the name of their output. Another graph may have another value of the same name.
     if not is_operator(node, "Reshape") or node.inputs[0] is None:
@@ -124,7 +124,7 @@ def _loses_size_0(node: ir.Node) -> bool:
         return True
     # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix, at index 0,
     # are the axes before `axis`. The columns, at index 1, are the axes from `axis` on.
-    kept_indices = {index for index, is_factor in ((0, axis > 0), (1, axis <= 1)) if is_factor}
+    kept_indices = ({0} if axis > 0 else set()) | ({1} if axis <= 1 else set())
     may_be_0 = {index for index, size in enumerate(sizes) if not size}  # an open size may be 0
     return not may_be_0 <= kept_indices
 
@@ -132,7 +132,7 @@ def _loses_size_0(node: ir.Node) -> bool:
 def _repeats_elements(node: ir.Node) -> bool:
     """Return whether an Upsample or a Resize certainly repeats each element a whole number of times.
 
-    If so, the coordinates of opset 10, which are rounded down, agree with the default ones of later opsets.
+    If so, the coordinates of opset 10, which are rounded down, agree with the default coordinates of later opsets.
     """
     if "mode" in node.attributes and read_string(node, "mode") != "nearest":
         return False
@@ -174,10 +174,10 @@ def _passes_strict_inference(model: onnx.ModelProto) -> bool:
 
 
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
-    """Copy to a converted graph and its subgraphs what the converter drops (see `raise_opset`), and share the tensors.
+    """Copy what the converter drops (see `raise_opset`) from a graph to the converted graph, and share the tensors.
 
-    Values correspond if they have the same name. Nodes correspond if the first output of the node in `after` has the
-    name of an output of the node in `before`.
+    Subgraphs are included. Values correspond if they have the same name. Nodes correspond if the first output of the
+    node in `after` has the name of an output of the node in `before`.
     """
     after.metadata_props.update(before.metadata_props)
     values = {value.name: value for value in _list_values(before)}

@@ -162,7 +162,7 @@ def is_onnx_ir(model: Any) -> bool:
 
 
 def check_model(proto: onnx.ModelProto, base_dir: str = "", path: str = "") -> CheckedModel:
-    """Check a model, and return it with the findings. If `base_dir` is empty, data files are not looked at.
+    """Check a model, and return it with the findings. If `base_dir` is empty, data files are not examined.
 
     Raises:
         ModelError: The model is not well-formed, or one of its data files in `base_dir` is not a regular file.
@@ -183,7 +183,7 @@ def path_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     except ModelError as error:
         if not path:
             raise
-        # The cause of `error` takes its place, so that a traceback does not print the same message twice.
+        # The cause is not `error` itself, so that a traceback does not print the same message twice.
         raise ModelError(f"'{os.fspath(path)}': {error}") from error.__cause__
 
 

@@ -54,7 +54,7 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
     """
     shape = known_shape(node)
     spec: SliceSpec | StridedSliceSpec | SplitSpec | None = None
-    if node.op_type != "Split":  # before the shape, which may be unknown because a file with parameters is missing
+    if node.op_type != "Split":  # read before the shape is tested, to report a missing file with parameters first
         spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")

@@ -58,7 +58,7 @@ class AttributeView(Protocol):
 
     Its value is a tensor, a graph or a list of graphs. Integers are Python integers in onnx-ir, and a tensor in the
     view of a ModelProto. If the attribute refers to an attribute of the surrounding function, `ref_attr_name` is the
-    name of the latter, and there is no value.
+    name of that attribute, and there is no value.
     """
 
     @property
@@ -190,7 +190,7 @@ def fits(dims: Dims | None, sizes: Sequence[int]) -> bool:
 
 
 def static_sizes(dims: Iterable[object] | None) -> tuple[int, ...] | None:
-    """Return the sizes of a shape or of dims. Return None unless all of them are known."""
+    """Return the sizes of a shape or of dims. Return None if a size is not known."""
     if dims is None:
         return None
     all_dims = list(dims)

@@ -73,7 +73,7 @@ def all_values(graph: GraphView) -> Iterator[Any]:
             yield from all_values(subgraph)
 
 
-def all_graphs(model: ir.Model) -> list[ir.Graph]:
+def graphs_outside_functions(model: ir.Model) -> list[ir.Graph]:
     """Return the main graph and the graphs in its nodes, in the order of `ir.Model.graphs`."""
     return [model.graph, *_subgraphs(model.graph)]
 
@@ -81,7 +81,7 @@ def all_graphs(model: ir.Model) -> list[ir.Graph]:
 def model_graphs(model: ir.Model) -> list[ir.Graph]:
     """Return the main graph, and the graphs in its nodes and in the nodes of functions, each once."""
     in_functions = (graph for function in model.functions.values() for graph in _subgraphs(function))
-    return [*all_graphs(model), *dict.fromkeys(in_functions)]
+    return [*graphs_outside_functions(model), *dict.fromkeys(in_functions)]
 
 
 def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
@@ -101,7 +101,7 @@ def count_uses(value: ir.Value) -> int:
     return len(value.uses() if uses is None else uses)
 
 
-def every_node(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
+def nodes_with_opsets(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
     """Yield the nodes of all graphs and functions, each with the version of its standard operator set."""
     version = standard_opset(model.opset_imports)
     for node in all_nodes(model.graph):
@@ -119,4 +119,4 @@ def rewritable_nodes(model: ir.Model) -> Iterator[tuple[ir.Node, int]]:
     """
     own_functions = [function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN]
     omitted = {node for function in own_functions for node in all_nodes(function)}
-    return ((node, opset) for node, opset in every_node(model) if node not in omitted)
+    return ((node, opset) for node, opset in nodes_with_opsets(model) if node not in omitted)

@@ -12,7 +12,7 @@ from onnx_ops.model.defaults import defaults_aside
 from onnx_ops.model.nodes import CONTESTED, ORIGIN, USED
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
-from onnx_ops.model.walk import all_nodes, every_node, model_graphs
+from onnx_ops.model.walk import all_nodes, model_graphs, nodes_with_opsets
 from sliceport.errors import ModelError
 
 OPAQUE_DOMAIN = "sliceport.aside"
@@ -33,7 +33,7 @@ def ready_for_passes(model: ir.Model) -> Iterator[None]:
 
 def unmark(model: ir.Model, keys: Sequence[str] = (CONTESTED, ORIGIN, USED, _NUMBER)) -> None:
     """Remove marks from the `meta` of nodes. By default, remove all marks that passes set, such as `CONTESTED`."""
-    for node, _ in every_node(model):
+    for node, _ in nodes_with_opsets(model):
         for key in keys:
             node.meta.pop(key, None)
 
@@ -54,17 +54,17 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     Raises:
         ModelError: See `clone_model`; or a function cannot be inlined.
     """
-    nodes = list(every_node(model))
+    nodes = list(nodes_with_opsets(model))
     for number, (node, opset) in enumerate(nodes):
         mark_contested(node, node, opset)
         node.meta[_NUMBER] = number  # the copy of the node also gets the number, and so can be paired with the node
     probe = clone_model(model)
     for node, _ in nodes:
         del node.meta[_NUMBER]
-    marked = [node for node, _ in every_node(probe) if CONTESTED in node.meta]
+    marked = [node for node, _ in nodes_with_opsets(probe) if CONTESTED in node.meta]
     if marked:  # the declared shapes of other values may follow from one reading of a contested node
         bodies = [graph for graph in model_graphs(probe) if graph is not probe.graph]
-        outputs = [output for node, _ in every_node(probe) for output in node.outputs]
+        outputs = [output for node, _ in nodes_with_opsets(probe) for output in node.outputs]
         for value in (*outputs, *(value for body in bodies for value in body.inputs)):
             value.shape = None
     for node in marked:

@@ -11,7 +11,7 @@ from onnx_ops.infer.exact import MOVING
 from onnx_ops.model.nodes import constant, is_operator, is_standard
 from onnx_ops.model.prepare import load_external
 from onnx_ops.model.views import Array
-from onnx_ops.model.walk import all_graphs, all_nodes
+from onnx_ops.model.walk import all_nodes, graphs_outside_functions
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.outcome import SKIPS
@@ -106,7 +106,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
 def _find_sign_sensitive(model: ir.Model) -> set[ir.Value]:
     """Return the values for which 0 and -0 may lead to different bits in an output of a graph."""
-    shows_sign = {output for graph in all_graphs(model) for output in graph.outputs}
+    shows_sign = {output for graph in graphs_outside_functions(model) for output in graph.outputs}
     # In reverse order, readers come before the nodes that they read from, so that one pass is enough.
     for node in reversed(list(all_nodes(model.graph))):
         if not _hides_sign(node):

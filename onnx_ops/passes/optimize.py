@@ -11,7 +11,7 @@ from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.io import external_tensors, load_externals
 from onnx_ops.model.nodes import LARGE_BYTES, constant
 from onnx_ops.model.prepare import detach_initializer, name_left_out_outputs, unused_names
-from onnx_ops.model.walk import all_graphs, all_values, rewritable_nodes
+from onnx_ops.model.walk import all_values, graphs_outside_functions, rewritable_nodes
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.contested_nodes import build_probe, clone_model
 from onnx_ops.passes.hidden_nodes import hide_nodes, show_nodes
@@ -39,7 +39,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     # All constants become initializers of the main graph, for `_detach_initializers` and `hide_nodes`.
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     LiftSubgraphInitializersToMainGraphPass()(probe)
-    for graph in all_graphs(probe):
+    for graph in graphs_outside_functions(probe):
         if graph is not probe.graph:  # OnnxSlim loses initializers that are outputs of a body
             _make_constants(graph)
     name_left_out_outputs(probe)
@@ -182,7 +182,7 @@ def _make_constants(graph: ir.Graph, kept_names: Container[str] = ()) -> None:
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
     """Restore the types and shapes of original values, and remove those that the optimizer inferred for new values."""
     original_values = {value.name: value for value in all_values(original.graph)}
-    declared = {id(value) for graph in all_graphs(model) for value in (*graph.inputs, *graph.outputs)}
+    declared = {id(value) for graph in graphs_outside_functions(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):
         original_value = original_values.get(value.name)
         if original_value is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_ops.model.nodes import CONTESTED, SLICING, constant, is_standard, node_name
-from onnx_ops.model.walk import every_node, graphs_in, model_nodes
+from onnx_ops.model.walk import graphs_in, model_nodes, nodes_with_opsets
 from onnx_ops.passes.analysis import REWRITTEN, Analysis, may_need_rewriting
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.compose_slices import ComposeSlicesPass, SliceOfSplitPass
@@ -176,7 +176,7 @@ def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[S
 
     onnx refuses such a model if it can infer both shapes. Any change of the model may enable onnx to infer them.
     """
-    for node, opset in every_node(model):
+    for node, opset in nodes_with_opsets(model):
         if opset >= _UNEQUAL_BRANCHES_OPSET or not is_standard(node, "If"):
             continue
         for outputs in zip(*[graph.outputs for graph in graphs_in(node)], strict=False):

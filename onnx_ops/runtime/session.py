@@ -147,7 +147,7 @@ def _run_session(
     feeds = {name: _make_feed(ort, value) for name, value in captured.items()}
     outputs: dict[str, Value] = {}
     if any(value.element == STRING for value in captured.values()):  # `run_with_ort_values` accepts no arrays
-        for name in names:  # each by itself, because an output that cannot be converted fails the whole run
+        for name in names:  # one run for each, because an output that cannot be converted fails its run
             outputs |= _run_for_output(session, name, feeds)
         return outputs
     for name, result in zip(names, session.run_with_ort_values(list(names), feeds), strict=True):
@@ -189,7 +189,7 @@ def _from_python(value: Any) -> Value:
         return tuple(map(_from_python, value))
     if isinstance(value, dict):
         return tuple(_from_python(np.array(list(items))) for items in (value.keys(), value.values()))
-    # `Captured` makes one type of all arrays of strings: arrays of objects.
+    # `Captured` turns each array of strings into an array of objects.
     return Captured.of(value).array() if isinstance(value, np.ndarray) else None
 
 

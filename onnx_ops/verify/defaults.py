@@ -78,12 +78,12 @@ def run_with_other_values(
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], dict[str, Value]] | None:
-    """Try variants of inputs until the model runs. Return the inputs and outputs of that run, or None without one.
+    """Try variants of inputs until the model runs. Return the inputs and outputs of that run; None if it never runs.
 
     `variants` maps the name of an input to the arrays to try. All other inputs keep their arrays in `inputs`.
     """
     for attempt in range(max(map(len, variants.values()), default=0)):
-        # An input with fewer variants keeps its last one.
+        # An input with fewer variants keeps its last variant.
         arrays = {**inputs, **{name: choices[min(attempt, len(choices) - 1)] for name, choices in variants.items()}}
         with suppress(RunFailed):
             return arrays, compute(side, runnable, arrays)
@@ -91,7 +91,7 @@ def _run_with_variants(
 
 
 def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
-    """Return arrays to try in place of a default; [] if it is empty, exceeds `_MAX_BYTES` or cannot be read."""
+    """Return arrays to try in place of a default. Return [] if it is empty, exceeds `_MAX_BYTES` or cannot be read."""
     if not tensor.size or tensor.nbytes > _MAX_BYTES:
         return []
     try:

@@ -1,4 +1,4 @@
-"""The nodes of a model that the DirectML provider refuses or computes differently."""
+"""The nodes of a model that the DirectML provider refuses or computes differently. A case is a part that runs alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sliceport.wording import list_names
 _MAX_FINDINGS = 20
 """Limit for the refused nodes that a report names."""
 _SHARE = 0.75
-"""The part of the time left by --timeout that a search may take. Afterwards, the report still has to be written."""
+"""The share of the time left by --timeout that a search may take. The rest is for writing the report."""
 _ADVICE = "a longer --timeout lets the search finish"
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of onnxruntime's message about a shader that the adapter cannot compile."""
@@ -32,48 +32,59 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     """Find at most `_MAX_FINDINGS` nodes that the provider refuses instead of leaving them to the CPU.
 
     A search finds the first of these nodes, and the other nodes of its operator are tried alone. The CPU provider then
-    computes the values of the refused nodes, and the rest of the model is searched if it does not run. So the number of
-    runs grows with the nodes of the refused operators, and not with the model.
+    computes the outputs of the refused nodes. If the rest of the model does not run, it is searched in the same way. So
+    the number of runs grows with the nodes of the refused operators, and not with the model.
 
     `message` is the error of the provider for the whole model on `inputs`. If --timeout ends the search, the last
     finding is about the whole model, and says so.
 
-    A node that the provider does not refuse twice gets no finding. The host program of `device` is ended.
+    Each refused case runs again on a new host program, and gets a finding only if it is refused again.
     """
-    bad, good = _open_sides(device)
-    # `values` has what the next search need not compute: the inputs of the model, and the outputs of refused nodes.
+    dml, cpu = _open_sides(device)
+    # The values that the next search need not compute: the inputs of the model, and the outputs of refused nodes.
     values, cases = dict(inputs), list[Case]()
     result: Result = Failure("error", "", message)
     unfinished: list[Finding] = []
     try:
         while isinstance(result, Failure) and len(cases) < _MAX_FINDINGS:
-            case = Search(graph, bad, good, values, result).run()
-            # The provider names a node differently in its messages once it has fused the node.
-            first = case and (case.alone or case)
-            if first is None or first.main_node in [case.main_node for case in cases]:
-                break  # the search gets no further
-            refused = [first, *_find_refused_alone(graph, first, bad, good, values)]
+            found = Search(graph, dml, cpu, values, result).run()
+            if found is None:
+                break
+            # Prefer the case of one node: if the provider fuses several nodes, its message names a node differently.
+            first = found.alone or found
+            if first.main_node in [case.main_node for case in cases]:
+                break  # the search finds the same node again
+            refused = [first, *_find_refused_alone(graph, first, dml, cpu, values)]
             cases += refused
-            computed = compute(graph, good, values, [name for case in refused for name in case.main_node.writes])
-            values |= computed or {}
-            # What refused nodes read is an output, too, because a node in front of them may be refused as well.
-            read_names = [name for case in cases for name in case.main_node.reads]
-            outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
-            rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values) if computed else None
-            # The empty result ends the loop: no output is left, or the CPU provider cannot compute what the rest reads.
-            result = bad.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
+            computed = compute(graph, cpu, values, [name for case in refused for name in case.main_node.writes])
+            if not computed:
+                break  # without these values, the rest of the model cannot run
+            values |= computed
+            result = _run_rest(graph, dml, values, cases)
     except BudgetSpent as spent:
         text = f"the DirectML provider refuses the model ({message.rstrip('.')}), and {spent}; {_ADVICE}."
         unfinished.append(Finding("refused", "", "", text))
-    device.close()  # Only a case that fails on a fresh host, too, is refused.
-    bad = replace(bad, budget=Budget())  # without a time limit, so that all cases are tried
-    repeated = [(case, bad.try_run(case.model, case.inputs)) for case in cases[:_MAX_FINDINGS]]
+    device.close()  # the next run starts a new host program
+    dml = replace(dml, budget=Budget())  # without a time limit, so that all cases are tried
+    repeated = [(case, dml.try_run(case.model, case.inputs)) for case in cases[:_MAX_FINDINGS]]
     refusals = [_describe_refusal(case, failure) for case, failure in repeated if isinstance(failure, Failure)]
     return (*refusals, *unfinished)
 
 
+def _run_rest(graph: OnnxGraph, dml: Side, values: Mapping[str, Array], cases: Sequence[Case]) -> Result:
+    """Run the model on the provider without the nodes whose outputs are in `values`. Return the outputs or the failure.
+
+    Return {} if no output is left, or if `values` lacks a value that the remaining nodes read.
+    """
+    # A node in front of a refused node may be refused, too. So the values that refused nodes read are outputs.
+    read_names = [name for case in cases for name in case.main_node.reads]
+    outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
+    rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values)
+    return dml.try_run(rest.model, rest.inputs) if rest is not None and outputs else {}
+
+
 def _find_refused_alone(
-    graph: OnnxGraph, first: Case, bad: Side, good: Side, values: Mapping[str, Array]
+    graph: OnnxGraph, first: Case, dml: Side, cpu: Side, values: Mapping[str, Array]
 ) -> Iterator[Case]:
     """Yield a case for each other node that has the operator of `first` and is refused alone with a similar message.
 
@@ -84,10 +95,10 @@ def _find_refused_alone(
     ]
     if len(first.numbers) > 1 or first.scope or not others:
         return
-    read_values = compute(graph, good, values, find_boundary(graph, others)) or {}
+    read_values = compute(graph, cpu, values, find_boundary(graph, others)) or {}
     for i in others:
         case = make_case(graph, [i], graph.nodes[i].writes, read_values)
-        failure = None if case is None else bad.try_run(case.model, case.inputs)
+        failure = None if case is None else dml.try_run(case.model, case.inputs)
         if case is not None and isinstance(failure, Failure) and failure.is_like(first.failure):
             yield case
 
@@ -100,13 +111,13 @@ def find_differences(
     An output gets no finding of its own if it differs only because of a node that was found for an earlier output. If
     --timeout ends the search, the last finding names the other outputs.
     """
-    bad, good = _open_sides(device)
+    dml, cpu = _open_sides(device)
     findings: list[Finding] = []
     blamed: set[GraphNode] = set()
     remaining = list(outputs)
     failures = [Failure("values", output, "it differs") for output in outputs]
     try:
-        for failure, located in search_each(graph, bad, good, inputs, failures, lambda _: None):
+        for failure, located in search_each(graph, dml, cpu, inputs, failures, lambda _: None):
             output, case = failure.output, None if located is None else located.case
             remaining.remove(output)
             if case is not None:

@@ -47,7 +47,7 @@ def make_inputs(
     Raises:
         UsageError: A given array or shape is for an unknown name or does not fit, or an array is for a constant (an
             initializer before IR version 4). Or an input without an array has an open or too large shape, is not a
-            tensor or has a type that NumPy lacks. Or an output of a node has another shape than the given one.
+            tensor or has no declared element type. Or an output of a node has another shape than the given one.
     """
     overridable_names = [value.name for value in overridable_inputs(model)]
     declared = []
@@ -63,7 +63,7 @@ def make_inputs(
     computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
     names_with_shapes = computed_names | {value.name or "" for value in model.graph.inputs}
     arrays = random_inputs.make_inputs(declared, given, shapes, seed, attempt, names_with_shapes)
-    # The sizes that are given for outputs of nodes are only checked: these calls raise an error if they do not fit.
+    # The sizes for outputs of nodes are only checked: these calls raise an error if a size does not fit.
     if not computed_names.isdisjoint(shapes):
         with open_view(model) as (view, _):
             all_shapes = {**shapes, **{name: array.shape for name, array in arrays.items()}}

@@ -31,7 +31,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    A refusal may hide known defects of other nodes. Each of them that no finding names becomes a finding, too.
+    If a node is refused, each known defect that no finding names becomes a finding: the refusal may hide its effect.
 
     Args:
         findings: The findings.
@@ -53,9 +53,10 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 
 
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
-    """Return a finding with the known defects of its node. If values differ, add those of the nodes that it reads from.
+    """Return a finding with the known defects of its node.
 
-    `sources` maps each node to the nodes that it reads from, and `changes` each node to its change by hardening.
+    If values differ, the defects of the nodes that it reads from are added. `sources` maps each node to the nodes that
+    it reads from, and `changes` each node to its change by hardening.
     """
     # A fusion computes a node together with nodes that it reads from, so their defects may show in its output.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]

@@ -282,7 +282,7 @@ class OnnxGraph:
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`."""
         proto = load_whole(model)
-        # An output that declares no type gets that of its array.
+        # An output that declares no type gets the type of its array.
         for value in proto.graph.output:
             array = outputs.get(value.name)
             if isinstance(array, np.ndarray) and not value.type.HasField("tensor_type"):

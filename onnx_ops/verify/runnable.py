@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.model.external_data import external_tensors, load_small_tensors
-from onnx_ops.model.io import external_tensors as held_tensors
+from onnx_ops.model.io import external_tensors as external_ir_tensors
 from onnx_ops.model.io import load_externals, to_ir
 from onnx_ops.model.ir_model import mark_written_names
 from onnx_ops.model.nodes import LARGE_BYTES, node_name
@@ -126,7 +126,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}
     # Of the tensors in other files, onnxruntime reads only initializers of the main graph, so all others are loaded.
     with path_in_errors(checked.path):
-        load_externals([(tensor, put) for tensor, put in held_tensors(complete) if id(tensor) not in large])
+        load_externals([(tensor, put) for tensor, put in external_ir_tensors(complete) if id(tensor) not in large])
     name_left_out_outputs(complete)
     for node in all_nodes(complete.graph):
         node.name = node_name(node)

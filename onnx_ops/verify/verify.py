@@ -42,7 +42,7 @@ def write_verified(
         UsageError, ModelError: See `write_model`.
         NotVerified: The verification came to no result, so the file was not kept.
     """
-    results: list[VerificationT] = []  # `accept` may only return whether to keep the file
+    results: list[VerificationT] = []  # a list, because `accept` returns only whether to keep the file
 
     def accept(file: Path, data_folder: Path) -> bool:
         results.append(verify_or_refuse(lambda: verify(source, file, data_folder=data_folder, **options)))
@@ -64,9 +64,9 @@ def verify_rewriting(
     """Compare a model with its rewritten form, on onnxruntime's CPU provider, bit for bit.
 
     Both run with several seeds, several sizes of open axes, and other values than the defaults of inputs. They run
-    without graph optimisation. If the original model also runs with graph optimisation, both run so, too. Floats may
-    then differ by rounding, because fusions round differently. If the models have inputs or outputs of other names, or
-    inputs of other element types, this is the only difference, and nothing runs.
+    without graph optimisation. If the original model also runs with graph optimisation, both also run with it. Floats
+    may then differ by rounding, because fusions round differently. If the names of inputs or outputs or the element
+    types of inputs differ, only this difference is returned, and nothing runs.
 
     Args:
         before: The original model; see `read_any`.
@@ -96,8 +96,8 @@ def verify_rewriting(
     other_run, notes = run_with_other_values(original, reference, runs[0].inputs)
     verifier.notes.extend(notes)
     if other_run is not None:
-        # The first run decides which engines are compared. Runs with other seeds and sizes come last, because a
-        # comparison ends at the first difference: if other defaults cause it, the report has to say so.
+        # The first run decides which engines are compared, so it stays first. A comparison ends at the first
+        # difference, so the run with other values comes before runs with other seeds and sizes.
         runs.insert(1, other_run)
     return verifier.compare(runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)))
 

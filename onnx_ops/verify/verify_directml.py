@@ -64,9 +64,9 @@ def verify_hardening(
     """Compare a model with its hardened form.
 
     On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider, the hardened model
-    must compute what the original model computes on the CPU provider, within the tolerances of `run_on`. The
-    provider does not repeat the first run with other seeds and sizes. If the provider refuses only nodes that its
-    adapter cannot compile, a note counts them by operator.
+    must compute what the original model computes on the CPU provider, within the tolerances of `run_on`. Other seeds
+    and sizes are tried only on the CPU provider. If the DirectML provider refuses only nodes that its adapter cannot
+    compile, a note counts these nodes by operator.
 
     The arguments are those of `verify_rewriting`.
 

@@ -20,7 +20,7 @@ from running import as_arrays
 import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.prepare import name_left_out_outputs
-from onnx_ops.model.walk import every_node
+from onnx_ops.model.walk import nodes_with_opsets
 from onnx_ops.passes import PASSES
 from onnx_ops.passes.value_info import infer_value_info
 from sliceport.cli import main as cli
@@ -118,7 +118,7 @@ def test_names_are_free_in_functions_too(where: str) -> None:
         function.opset_import.append(onnx.helper.make_opsetid("own", 1))
     named = from_proto(model)
     name_left_out_outputs(named)
-    (cut,) = [node for node, _ in every_node(named) if node.op_type == "Split"]
+    (cut,) = [node for node, _ in nodes_with_opsets(named) if node.op_type == "Split"]
     assert [output.name for output in cut.outputs] == ["a", "left_out_1"]
 
 
@@ -135,5 +135,5 @@ def test_no_pass_takes_a_part_for_a_larger_one(name: str, in_function: bool) -> 
 def test_sizes_are_those_of_the_parts(in_function: bool) -> None:
     model = from_proto(with_parts(["a", "", ""], in_function=in_function))
     known = infer_value_info(model)
-    (cut,) = [node for node, _ in every_node(model) if node.op_type == "Split"]
+    (cut,) = [node for node, _ in nodes_with_opsets(model) if node.op_type == "Split"]
     assert known.sizes[cut.outputs[0]] == (2,)

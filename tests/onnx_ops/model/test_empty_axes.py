@@ -78,6 +78,11 @@ MATMULS = {
     "one Transpose": (XW, Y, f"{{ {T}  y = MatMul(t, w) }}"),
     "on the right": (XW, Y, "{ t = Transpose<perm = [1,2,0]>(x)  u = Transpose<perm = [1,0,2]>(x)  y = MatMul(u, t) }"),
     "Identity": (XW, Y, f"{{ {T}  i = Identity(t)  j = Dropout(i)  y = MatMul(j, w) }}"),
+    "Dropout with all inputs": (
+        XW,
+        Y,
+        f"<float r = {{0.5}}, bool no = {{0}}> {{ {T}  i, mask = Dropout(t, r, no)  y = MatMul(i, w) }}",
+    ),
     "Cast": ("float16[n,3,4] x, float[3,4,7] w", Y, f"{{ {T}  i = Cast<to = 1>(t)  y = MatMul(i, w) }}"),
     "factor": (XW, f"{Y}, float[3,n,4] i", f"{K} {{ {T}  i = Mul(k, t)  y = MatMul(i, w) }}"),
     "divisor": (XW, Y, f"{K} {{ {T}  i = Div(t, k)  y = MatMul(i, w) }}"),
@@ -99,6 +104,12 @@ SAFE_MATMULS = {
     "other axis": ("float[3,n,4] x, float[n,4,7] w", Y, f"{{ {T}  y = MatMul(t, w) }}"),
     "output": (XW, f"{Y}, float[3,n,4] t", f"{{ {T}  y = MatMul(t, w) }}"),
     "two Casts": (XW, Y, f"{{ {T}  i = Cast<to = 11>(t)  j = Cast<to = 1>(i)  y = MatMul(j, w) }}"),
+    "mask as an output": (XW, f"{Y}, bool[3,n,4] mask", f"{{ {T}  i, mask = Dropout(t)  y = MatMul(i, w) }}"),
+    "mask that is read": (
+        XW,
+        f"{Y}, bool[3,n,4] k",
+        f"{{ {T}  i, mask = Dropout(t)  k = Not(mask)  y = MatMul(i, w) }}",
+    ),
     "divided": (XW, Y, f"{K} {{ {T}  i = Div(k, t)  y = MatMul(i, w) }}"),
     "factors": (XW, Y, f"{K} {{ {T}  i = Mul(t, row)  y = MatMul(i, w) }}"),
     "merged": (

@@ -10,7 +10,7 @@ import pytest
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.proto_walk import model_nodes
-from onnx_ops.model.walk import all_graphs, all_nodes, count_uses
+from onnx_ops.model.walk import all_nodes, count_uses, graphs_outside_functions
 from onnx_ops.passes import BY_DEFAULT, PASSES, rewrite
 from onnx_ops.passes.analysis import may_need_hardening, may_need_rewriting
 from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
@@ -91,7 +91,7 @@ def test_a_file_in_which_nothing_is_found_is_written_as_it_is(tmp_path: Path) ->
 def test_models_are_walked_as_onnx_ir_walks_them(path: Path) -> None:
     loaded = ir.load(path)
     assert list(all_nodes(loaded.graph)) == list(loaded.graph.all_nodes())
-    assert all_graphs(loaded) == list(loaded.graphs())
+    assert graphs_outside_functions(loaded) == list(loaded.graphs())
     for function in loaded.functions.values():
         assert list(all_nodes(function)) == list(function.all_nodes())
     for node in loaded.graph.all_nodes():
