@@ -37,7 +37,7 @@ def lower(
         feature_level: The DirectML feature level to lower for.
         input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, which
             applies to tensors of that rank, or strides in elements by value name; packed row-major by default.
-        output_layout: Memory layout of the outputs, in the same forms. It also applies if a slicing node reads the output.
+        output_layout: Memory layout of the outputs, in the same forms. It also applies if another node reads an output.
         views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
             their input's buffer.
         strict: Whether a node that cannot be lowered raises an error instead of being reported.
@@ -89,7 +89,7 @@ def check(
     shapes = read_input_shapes(input_shapes)
     model_format = format_of(model)
     checkers = [model_format]
-    # A format also checks files of another format if the caller names its engine that reads them, as OpenVINO reads ONNX.
+    # If the caller names an engine of another format that reads the file, its format also checks. OpenVINO reads ONNX.
     file = os.fspath(model) if is_path(model) else ""
     for other in formats().values():
         readers = [engine for engine, suffixes in other.targets.items() if file.endswith(suffixes)]

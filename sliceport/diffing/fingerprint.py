@@ -64,8 +64,7 @@ def match_by_value(
 ) -> dict[str, str]:
     """Map names of values in `second` to names of values in `first` that agree, preferably to the same name.
 
-    If `has_faults`, some values may be wrong. Then a value that agrees with no other is matched by its name, or else by
-    its type and shape.
+    If `has_faults`, some values may be wrong. Then the remaining values are matched by name, or by type and shape.
     """
     expected, actual = (
         {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}

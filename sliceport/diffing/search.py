@@ -88,8 +88,7 @@ class Search:
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
         """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
 
-        Return an empty list if the engine `good` fails. If the search is for a failure of the run, also return an empty
-        list if these outputs can be computed.
+        Return an empty list if the engine `good` fails, or if this part runs on `bad` although the model does not.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
