@@ -242,7 +242,7 @@ class _Results:
         case = self.path.case_of(cut, values)
         if case is None:
             return self._build_reading(report, f"first node that differs: {self._describe_node(cut.size)}")
-        # A `spread` cut has all values as outputs, so that the device cannot fuse nodes.
+        # The device cannot fuse the nodes of a `spread` cut. If such a cut is right, a fusion of its nodes is to blame.
         right_spreads = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and not verdicts[each]}
         note = ""
         if not any(self.path.nodes_of(each) == list(case.numbers[-1:]) for each in self.round.state.cuts.values()):
