@@ -70,7 +70,7 @@ def diagnose_native() -> Diagnosis:
     detail = f"those in Python are used, because {reason}"
     missing_tool = missing_tools()
     advice = advice if missing_tool is None else f"{missing_tool}, then {advice}"
-    # A library that is found but not used cannot be loaded.
+    # If there is a library, it could not be loaded, because it would be used otherwise. So it is broken, not missing.
     return Diagnosis(name, "broken" if find_library(ov.__version__).path else "missing", detail, advice)
 
 

@@ -92,7 +92,7 @@ def _find_wide_parameter(source: ov.Output) -> str:
 def _check_sliced_inputs(node: ov.Node) -> _Findings:
     """Yield a finding for each sliced input of a Loop or TensorIterator whose `start` the CPU plugin ignores.
 
-    The plugin begins at index 0 or, with a negative stride, at the end of the last whole part: -1 if the size is open.
+    The plugin begins at index 0 or, with a negative stride, at the last index of the last whole part (-1 if open).
     """
     for port in node.get_input_descriptions():
         if isinstance(port, SliceInputDescription):

@@ -43,8 +43,8 @@ def compare(
     """Run each slicing node of a model alone, on random data, by several executors and compare bit for bit.
 
     Model.evaluate computes the expected outputs. If it has a known defect or fails, all engines and Model.evaluate are
-    compared with the specification instead. An engine does not run a node if a known defect would end its process. A
-    difference that a known defect explains names that defect.
+    compared with the specification instead. An engine does not run a node if a known defect would end the engine's
+    process. A difference that a known defect explains names that defect.
 
     The arguments are those of `sliceport.compare`. The engine `openvino` always takes part. By default, the engines of
     the format and the validators that are installed take part.
@@ -99,7 +99,7 @@ def _compare_node(
     if not one_node.defects_on(OPENVINO):
         with suppress(ModelError):  # Model.evaluate runs again below, as an engine, and its error is reported there.
             outputs = one_node.run(OPENVINO, data)
-    if outputs is None:  # Model.evaluate is one of the compared engines then.
+    if outputs is None:  # Model.evaluate becomes one of the compared engines.
         reference, outputs = "the specification", one_node.select(data)
         engines = [EVALUATE, *engines]
     values = {node.input: TensorBytes(data, node.cuts[0].region.input_shape)}

@@ -88,7 +88,7 @@ def _pool_of(pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a forked process
 def _allow_all_cores() -> None:
     """Let this thread run on any core.
 
-    OpenVINO pins its threads to one core each, and a thread that one of them starts inherits this.
+    OpenVINO pins each of its threads to one core, and a new thread inherits this core from the thread that starts it.
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, _CORES)

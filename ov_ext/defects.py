@@ -34,7 +34,7 @@ class BuiltInNode:
         inputs: The inputs of the node.
         index_values: The elements of each index input. An element or a whole list is None if it is not known before
             the model runs.
-        steps: The steps or strides in `index_values`; empty without this input, which means that all steps are 1.
+        steps: The steps or strides in `index_values`. The list is empty without this input, because all steps are 1.
         masks: The five masks, which are empty for Slice.
         at_run_time: Whether an element of an index input is not known before the model runs.
         count: Number of entries, or None if it is not known.
@@ -68,7 +68,7 @@ class BuiltInNode:
             shape = self.inputs[0].get_partial_shape()
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
-        # With an open rank only the strides count, so the entries are aligned with any rank that has room for them.
+        # If the rank is open, only the strides count. So any rank will do that has room for all entries.
         entries = self.entries if self.rank is not None else self._align_entries(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
 
@@ -151,7 +151,7 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
     elif view.count == 0 and view.op == "Slice" and shape.is_dynamic and least_bits <= 8:
         yield table.NARROW_NO_ENTRIES
     is_constant = [values is not None and None not in values for values in view.index_values]
-    # Start, stop and step are constant, and the axes are not.
+    # The condition is that start, stop and step are constant, and the axes are not.
     if view.op == "Slice" and is_constant == [True, True, True, False] and shape.is_static:
         yield table.AXES_AT_RUN_TIME
     if view.count != 0 and least_bits < 8:
@@ -190,7 +190,7 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 def _may_be_scalar(view: BuiltInNode) -> bool:
     """Return whether the data may be a scalar: its rank is 0, or its rank is open and no entry consumes an axis."""
-    if view.rank is not None or view.count is None:  # Entries of an unknown number are taken to consume axes.
+    if view.rank is not None or view.count is None:  # If `count` is open, assume that an entry consumes an axis.
         return view.rank == 0
     return all(map(or_, view.aligned_masks.new_axis, view.aligned_masks.ellipsis))
 

@@ -37,8 +37,8 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
     check_path(path, "model")
     name = os.fspath(path)
     stem, suffix = os.path.splitext(name)
-    # OpenVINO would wait for the data of a pipe.
-    for file in (name,) if suffix == ".onnx" else (name, f"{stem}.bin"):  # Weights of ONNX are in files of any name.
+    files = [name] if suffix == ".onnx" else [name, f"{stem}.bin"]  # Weights of ONNX are in files of any name.
+    for file in files:  # OpenVINO would wait for the data of a pipe.
         if os.path.exists(file) and not os.path.isfile(file):
             raise ModelError(f"'{file}' is not a file.")
     if not os.path.isfile(name):

@@ -82,7 +82,7 @@ class OpenVINO:
         A node that only adds or drops axes needs no operator, because the buffer stays the same. The program names
         values as `ov_ext.read.name_of` does.
         """
-        # Before the imports: if openvino is missing, `_read` says how to install it, but their ImportError does not.
+        # `_read` is called before the imports, because only its error says how to install openvino.
         ov_model = _read(model, input_shapes)
         from ov_ext.read import read_slicing_nodes
         from sliceport.directml.layouts import Options

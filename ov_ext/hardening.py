@@ -94,7 +94,7 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
 
 
 def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
-    """Return whether a replacement triggers a defect itself. Its nodes are those from `node` back to `inputs`."""
+    """Return whether a replacement, the nodes from `inputs` up to `node`, triggers a defect itself."""
     if kind_of(node) in BUILT_IN and find_defects(BuiltInNode(node)):
         return True
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
@@ -103,15 +103,15 @@ def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
 def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[ov.Node | None, str | None]:
     """Return the replacement of a node whose elements have less than a byte, and the name of the operator.
 
-    It is a constant if data and indices are known, or else `custom`, the operator of ov_ext. Return (None, None) if
-    ov_ext does not compute elements of this type, or refuses the node.
+    The replacement is a constant if data and indices are known, or else `custom`, the operator of ov_ext. Return
+    (None, None) if ov_ext does not compute elements of this type, or refuses the node.
     """
     data = view.inputs[0].get_node()
     if data.get_type_name() != "Constant" or view.at_run_time:
         return (None, None) if view.element in REFUSED_ELEMENTS else custom
     output = view.custom_node.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())
-    # All elements are known here. Those of type u64 may be too large.
+    # All elements are known here. Elements of type u64 may be too large for 64-bit signed integers.
     lists = [[min(value, INT64_MAX) for value in values or () if value is not None] for values in view.index_values]
     indices = [ov.Tensor(np.array(values, np.int64)) for values in lists]
     try:
@@ -140,8 +140,8 @@ def _build_splits(view: BuiltInNode) -> ov.Node | None:
             lengths = [selected.start, len(selected), size - selected.stop]
             # Output 1 is the selected part, between the elements before and after it.
             part = opset1.variadic_split(part, opset8.constant(np.int64(axis)), _constant(lengths)).output(1)
-    # A VariadicSplit has several outputs and a replacement must have one. So the last node is a Convert to the type of
-    # the data, which Model.evaluate computes, unlike ConvertLike.
+    # A VariadicSplit has several outputs, and a replacement must have one. So the last node is a Convert to the type of
+    # the data. It is not a ConvertLike, because Model.evaluate does not compute that operator.
     return opset1.convert(part, view.element)
 
 

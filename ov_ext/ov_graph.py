@@ -137,7 +137,7 @@ class OpenVINOGraph:
                 target.replace_source_output(replacement.output(0))
             values[name] = replacement.output(0)
         model = ov.Model([values[name] for name in outputs], parameters, "cut")
-        # OpenVINO's own names count the results of the whole process, and the bytes of a cut must not depend on that.
+        # OpenVINO numbers the results of the whole process, and the bytes of a cut must not depend on these numbers.
         for i, result in enumerate(model.get_results()):
             result.set_friendly_name(f"result {i}")
         return _serialize(model, tuple(inputs), tuple(outputs))

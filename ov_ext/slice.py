@@ -66,7 +66,7 @@ class Slice(SlicingOp):
     def _list_axes(self, axes_bounds: list[list[Bounds] | None], count: int | None, rank: int) -> list[int] | None:
         """Return the sliced axes of data of `rank`, or None if `count` or an axis is not known.
 
-        Raise InvalidSlice if an axis is out of range or named twice, or if there are too many.
+        Raise InvalidSlice if an axis is out of range or named twice, or if there are more axes than `rank`.
 
         Args:
             axes_bounds: The bounds of the elements of the input `axes`; an empty list if there is no such input.

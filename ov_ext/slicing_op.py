@@ -208,8 +208,8 @@ class SlicingOp(ov.Op):
                 _copy_special_elements(element, region, data, outputs[0])
                 return True
             source = data.data
-            # OpenVINO passes a TensorVector, with tensors of the connected constants. Reading these takes longer than
-            # copying a small tensor, so results are looked up by the constants first.
+            # OpenVINO passes a TensorVector. Reading the index tensors in it takes longer than copying a small tensor.
+            # So the plans are first looked up by the Constants at the inputs, whose elements are not read again.
             is_from_openvino = type(inputs) is TensorVector
             cached = self._cache.get_for_constants(self._index_sources()) if is_from_openvino else None
             if cached is None:

@@ -156,8 +156,8 @@ def index_array(source: ov.Tensor | ov.Node) -> Array:
 def to_index_list(values: Array) -> list[int]:
     """Return the elements of a list of indices.
 
-    32-bit elements INT32_MIN and INT32_MAX mean "as far as possible" and become INT64_MIN and INT64_MAX: the CPU plugin
-    narrows larger constants to them, and OpenVINO writes them for unbounded 32-bit bounds.
+    32-bit elements INT32_MIN and INT32_MAX mean "as far as possible" and become INT64_MIN and INT64_MAX. The CPU plugin
+    narrows larger constants to these two integers, and OpenVINO writes them for unbounded 32-bit bounds.
     """
     indices: list[int] = values.reshape(-1).tolist()
     if values.dtype == np.int32 and (_INT32_MAX in indices or _INT32_MIN in indices):
@@ -227,7 +227,8 @@ def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
     """Return whether a value that is computed from `nodes` may be negative.
 
     This is so if a node subtracts or negates, or is a constant with a negative number. The elements of a constant are
-    not read, and count as negative, if they are strings, if they have less than a byte, or if there are too many.
+    not read, and count as negative, if they are strings, if they have less than a byte, or if there are too many. Other
+    nodes do not matter, because OpenVINO has no bounds for lists that depend on the elements of a Parameter.
     """
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0)

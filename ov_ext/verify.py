@@ -44,8 +44,8 @@ def verify_hardening(
 
     The hardened model runs on the CPU plugin, in f32, and by Model.evaluate. The original model runs on a reference
     engine. For an OpenVINO model this is Model.evaluate, or the plugin if Model.evaluate does not run the model. Both
-    may compute nodes with defects wrongly, so operators of ov_ext replace these nodes in the original model first. For
-    a model of another format the reference is the default of `diff --against`.
+    engines may compute nodes with defects wrongly, so operators of ov_ext replace these nodes in the original model
+    first. For a model of another format the reference is the default of `diff --against`.
 
     Outputs whose elements are only moved must be equal bit for bit, all others within the tolerance of their type. If
     Model.evaluate computes both models, all outputs must be equal bit for bit.

@@ -37,7 +37,7 @@ def lower(
         feature_level: The DirectML feature level to lower for.
         input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, which
             applies to tensors of that rank, or strides in elements by value name; packed row-major by default.
-        output_layout: Memory layout of the outputs, in the same forms; also of outputs that a slicing node reads.
+        output_layout: Memory layout of the outputs, in the same forms. It also applies if another node reads an output.
         views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
             their input's buffer.
         strict: Whether a node that cannot be lowered raises an error instead of being reported.
@@ -89,7 +89,7 @@ def check(
     shapes = read_input_shapes(input_shapes)
     model_format = format_of(model)
     checkers = [model_format]
-    # An engine of another format also checks a file that it can read, if the caller names it: OpenVINO reads ONNX.
+    # If the caller names an engine of another format that reads the file, its format also checks. OpenVINO reads ONNX.
     file = os.fspath(model) if is_path(model) else ""
     for other in formats().values():
         readers = [engine for engine, suffixes in other.targets.items() if file.endswith(suffixes)]
@@ -150,8 +150,8 @@ def rewrite(
         output: The file to write. It appears only once it is complete. With None, `Result.model` is the changed model,
             of the same type as `model`; a model that is given as a path needs an output.
         passes: The names of the passes; by default those of the format.
-        simplify: The names of optimizers of whole graphs to run too, or True for the format's default optimizer. They
-            run in turn until none of them leaves fewer nodes.
+        simplify: The names of optimizers of whole graphs to run as well, or True for the format's default optimizer.
+            These optimizers run in turn until none of them leaves fewer nodes.
         verify: Whether to run the original and the changed model, and to keep the latter only if its outputs are equal.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
@@ -215,7 +215,7 @@ def harden(
     _check_output(model, output)
     format_, engine = choose_target(model, output, target)
     forms = read_form_options(engine, without, read_as)
-    # Only the format of the targets in `PROFILES` accepts these options.
+    # A format without targets in `PROFILES` lacks these parameters of `harden`, so they are passed only if needed.
     form_options = {"without": forms, "read_as": read_as} if forms or read_as else {}
     options = _read_run_options(input_shapes, inputs, seed)
     return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form_options, **options)

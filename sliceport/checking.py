@@ -109,7 +109,7 @@ def _is_of(engine: str, name: str) -> bool:
 
 
 def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
-    """Return the `sliceport harden` command for a defect that `engines` share. It lists `targets` to choose from."""
+    """Return the `sliceport harden` command for a defect of `engines`. The command shows `targets` to choose from."""
     output = "OUT"
     if targets:
         output = f"OUT --target {'|'.join(targets)}"

@@ -37,7 +37,7 @@ class Diagnosable(Protocol):
 
 
 _distributions = cache(metadata.packages_distributions)
-"""Returns the distributions that install each package. Cached, because this reads the file lists of all of them."""
+"""Maps packages to the distributions that install them. It reads all file lists, so its result is cached."""
 
 
 def diagnose_package(module: str, advice: str, *, distribution: str | None = None) -> Diagnosis:

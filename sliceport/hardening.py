@@ -80,7 +80,7 @@ class Change:
 
 
 def explain(target: str, defects: Sequence[Defect] = ()) -> str:
-    """Return the reason to change a node: its defects, or without defects that it is not in the form for `target`."""
+    """Return the reason to change a node: its defects or, if it has none, that it is not in the form for `target`."""
     return "; ".join(defect.reason for defect in defects) or f"not in the form for {target}"
 
 

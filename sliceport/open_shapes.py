@@ -10,7 +10,7 @@ from sliceport.formats import DeclaredDim, DeclaredShapes, InputShapes
 from sliceport.slicing.axis import INT64_MAX
 
 FIRST_LEADING, FIRST_OTHER = 2, 23
-"""The first primes for open sizes of axis 0, mostly the batch, and of all other axes.
+"""The first primes for open sizes of axis 0, which is usually the batch, and of all other axes.
 
 Of 24 models with open sizes that were tried, most run with these. Smaller sizes are too small for some convolutions,
 and larger ones exceed some tables of positions. As many models run with a small batch as with a large one.
@@ -20,8 +20,8 @@ and larger ones exceed some tables of positions. As many models run with a small
 def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, tuple[int, ...]]:
     """Return shapes for the inputs that have open axes, with `size` for each of these axes.
 
-    Inputs in `given` are left out. If a symbol also occurs in the declared shape of such an input, its size is the one
-    in `given`. Bounds that the model declares for a size are ignored.
+    Inputs in `given` are left out. A symbol in the declared shape of such an input has its size from `given`. Bounds
+    that the model declares for a size are ignored.
 
     >>> fill_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)}, 1)
     {'mask': (4, 1)}
@@ -79,7 +79,7 @@ def choose_sizes(
     sizes = {dim: size for dim, size in _sizes_of_symbols(declared, given).items() if dim not in formulas}
 
     def size_of(dim: DeclaredDim, axis: int) -> int | None:
-        """Return the size for a declared dimension; None for a formula."""
+        """Return the size for a declared dimension, and add a new symbol to `sizes`; None for a formula."""
         first = other if axis else leading
         if isinstance(dim, int):
             return dim
@@ -115,7 +115,7 @@ def choose_symbol_sizes(
     other: int,
     size: int | None = None,
 ) -> dict[str, int]:
-    """Return a size for each symbol: that of `fixed_sizes`, or else `size`, or else the choice of `choose_sizes`.
+    """Return a size for each symbol: its size in `fixed_sizes`, or else `size`, or else the choice of `choose_sizes`.
 
     >>> choose_symbol_sizes({"x": ("batch", "seq")}, {"batch": 1}, leading=7, other=29)
     {'batch': 1, 'seq': 29}

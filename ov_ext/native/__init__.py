@@ -1,7 +1,7 @@
 """The location of the operators in C++, a library that OpenVINO loads. Standard library only.
 
-The library is built against the headers of one release of openvino and loaded by no other. A record beside it names the
-release and the sources.
+The library is built against the headers of one release of openvino, and no other release loads it. A record beside the
+library names the release and the sources.
 """
 
 from __future__ import annotations
@@ -100,6 +100,6 @@ def _describe_problem(folder: Path, record: dict[str, Any], openvino: str) -> st
         return "is built from the sources of another sliceport"
     if not (folder / LIBRARY).is_file():
         return "is gone"
-    # A truncated library ends the process that loads it. Packagers may strip theirs, so its digest is not checked.
+    # A truncated library would end the process. The packaged library is not checked, because packagers may strip it.
     is_whole = folder == PACKAGED or record.get("library") == hash_file(folder / LIBRARY)
     return None if is_whole else "is damaged"

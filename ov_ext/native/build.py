@@ -170,7 +170,7 @@ def _run_cmake(arguments: Sequence[str]) -> None:
 
 def _find_reason(stdout: str, stderr: str) -> str:
     """Return the output of a failed run from its first error on, or else its last three lines."""
-    # CMake's own errors are on stderr. Ninja prints those of the compiler on stdout.
+    # CMake's own errors are on stderr. Ninja prints the errors of the compiler on stdout.
     lines = [line.strip() for line in (*stderr.splitlines(), *stdout.splitlines())]
     # CMake begins lines about its progress by "-- ", and those that name its log files by "See also".
     lines = [line for line in lines if line and not line.startswith(("-- ", "See also"))]

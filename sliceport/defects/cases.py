@@ -20,7 +20,7 @@ _INDICES = {
     "Slice": ("start", "stop", "step", "axes"),
     "TensorIterator": ("start", "stride", "part_size", "end", "axis"),
 }
-"""The index inputs of each operator of OpenVINO. Those of a TensorIterator are attributes of its sliced input."""
+"""The index inputs of each operator of OpenVINO. For a TensorIterator, attributes of its sliced input."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class OnnxCase:
         # The pattern also matches the first output, whose sizes are not shown.
         replacements |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
         nodes = re.sub(r"\w+", lambda word: replacements.get(word[0], word[0]), body.removesuffix(" }"))
-        return _name_limits(nodes.replace("  ", "; "))  # two spaces separate nodes; names of limits are shorter
+        return _name_limits(nodes.replace("  ", "; "))  # two spaces separate nodes
 
 
 @dataclass(frozen=True)

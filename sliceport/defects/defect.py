@@ -18,7 +18,7 @@ _HANDLINGS = {
     "unseen": "nothing finds it before the model runs",
 }
 """The beginning of `Defect.remedy`. For the other handlings, the remedy is the workaround alone."""
-_CONTESTED = "as a replacement would change what an engine computes"
+_CONTESTED = "because a replacement would change what an engine computes"
 """The reason why `harden` leaves a contested node."""
 
 
@@ -177,7 +177,7 @@ class Divergence:
 
     @property
     def seen_in(self) -> str:
-        """The versions in which the behavior was seen; without any, the limits `since` and `until`, if known."""
+        """The versions in which the behavior was seen; if none are known, the limits `since` and `until`."""
         limits = [f"{word} {version}" for word, version in (("from", self.since), ("before", self.until)) if version]
         return ", ".join(self.versions or limits)
 

@@ -1,4 +1,4 @@
-"""The entries of `directml.toml`: operators, never built by sliceport, that DirectML wrongly accepts or computes."""
+"""The entries of `directml.toml`: operators that DirectML wrongly accepts or computes. sliceport never builds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entries of `openvino.toml`, with names for those that conditions find, most of them in `ov_ext.defects`."""
+"""The entries of `openvino.toml`, with a constant for each entry that `ov_ext` or `onnx_ops` looks for."""
 
 from sliceport.defects.entries import read_entries
 

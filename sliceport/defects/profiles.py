@@ -1,4 +1,4 @@
-"""The profiles of `profiles.toml`: the forms of slicing nodes that an engine lacks. Each is a target of `harden`."""
+"""The profiles of `profiles.toml`, which are targets of `harden`: the forms of slicing nodes that an engine lacks."""
 
 from __future__ import annotations
 

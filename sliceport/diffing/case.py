@@ -17,7 +17,7 @@ from sliceport.engines.engine import Array, Value, WholeModel
 _CHUNK_BYTES = 2**28
 """The intended total size of the values that one run returns. They are in memory at the same time."""
 _FIRST_CHUNK, _MAX_CHUNK = 16, 512
-"""The number of values that the first run returns, because no sizes are known yet, and the limit for later runs."""
+"""The number of values that the first run returns, when no sizes are known yet, and the limit of later runs."""
 NOT_RUN = Failure("values", "", "")
 
 
@@ -37,9 +37,9 @@ class Case:
         is_fusion: Whether the failure disappears if the values between its nodes become outputs, too.
         has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves them open.
         note: A caveat, such as that the search ran out of time; or an empty string.
-        suspects: The nodes among which the culprit is, if the search ended before it was found, or if no values between
-            them could be compared; otherwise empty.
-        alone: The first of several nodes that fails alone, too, but in another way than the case; None without one.
+        suspects: The nodes that may be the culprit, if the search ended early, or if no values between these nodes
+            could be compared; otherwise empty.
+        alone: A case of one node of this case, which also fails, but in another way; None if no such node was found.
     """
 
     graph: Graph
@@ -140,8 +140,8 @@ def make_case(
 def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
     """Return the values called `names`. An engine computes the values that `known` lacks from the values in `known`.
 
-    Computed values that are not arrays are left out. Return None if the run fails, or if it needs an input that is not
-    in `known`.
+    Computed values that are not arrays are left out. Return None if the run fails, or if it needs an input of the model
+    that `known` lacks.
     """
     missing = sorted(set(names) - known.keys())
     values = {name: known[name] for name in names if name in known}
@@ -174,24 +174,30 @@ def compute_all(
         if values is None and len(chunk) > 1:  # some value cannot be an output, or its node fails
             chunk_size = max(1, len(chunk) // 4)
             continue
-        names = later
         if values is None:  # the chunk is one value
-            dependents = _find_dependents(graph, chunk[0])
-            tried = [name for name in later if name in dependents]
-            # Either the node fails, or its value cannot be an output. In the second case, dependents can be computed.
-            # The last one is tried first, because it is mostly an output of the model, and so can be an output here,
-            # too; then the last one of the first half and so on, because a later node may also fail.
-            while tried and compute(graph, side, computed, tried[-1:]) is None:
-                tried = tried[: len(tried) // 2]
-            if not tried:
-                names = [name for name in later if name not in dependents]
+            names = _leave_out_failed(graph, side, computed, chunk[0], later)
             continue
+        names = later
         yield from values.items()
         computed |= values
         still_read = find_boundary(graph, find_ancestors(graph, names, computed))
         computed = {name: array for name, array in computed.items() if name in still_read}
         byte_count = sum(array.nbytes for array in values.values())
         chunk_size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(byte_count, 1)))
+
+
+def _leave_out_failed(graph: Graph, side: Side, known: Mapping[str, Array], value: str, later: list[str]) -> list[str]:
+    """Return the names in `later` that may still be computed, although no run returns `value`."""
+    dependents = _find_dependents(graph, value)
+    untried = [name for name in later if name in dependents]
+    # If `value` only cannot be an output, its dependents can be computed. The last dependent is tried first, because it
+    # is usually an output of the model, so it can be an output here. If that run fails, a later node may be the reason.
+    # So the last dependent of the first half is tried next, and so on.
+    while untried:
+        if compute(graph, side, known, untried[-1:]) is not None:
+            return later
+        untried = untried[: len(untried) // 2]
+    return [name for name in later if name not in dependents]
 
 
 def _find_dependents(graph: Graph, value: str) -> set[str]:

@@ -218,17 +218,18 @@ class _Comparison:
         return self.tolerances.get(output, self.tolerances.get(""))
 
     def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
-        """Return a report on the outputs of a run. Its search results are empty."""
-        # With two models, `on` runs the first one, which is right by definition.
-        on, against = (self.bad, self.good) if self.first is self.second else (self.good, self.bad)
+        """Return a report on the outputs of a run. The report has no results of a search yet."""
+        is_pair = self.first is not self.second
+        # The engine `on` tests a single model. Of two models, it runs the first one, which is right by definition.
+        on, against = (self.good, self.bad) if is_pair else (self.bad, self.good)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
-        for side, result, number in ((self.bad, run.actual, "second"), (self.good, run.expected, "first")):
+        for side, result, ordinal in ((self.bad, run.actual, "second"), (self.good, run.expected, "first")):
             if isinstance(result, Failure):
-                model = "model" if self.first is self.second else f"{number} model"
+                model = f"{ordinal} model" if is_pair else "model"
                 return replace(report, failed=side.title, failed_model=model, failures=(result,))
         assert not isinstance(run.actual, Failure)
         assert not isinstance(run.expected, Failure)
-        # In a case of all nodes, `Case.compare` requires equal outputs where the nodes only move elements.
+        # `Case.compare` requires equal outputs if nodes only move elements, so the whole model is compared as a case.
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
         outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
         failures = tuple(each.failure for each in outputs if each.failure is not None)
@@ -249,8 +250,8 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both engines again. Return the first that fails otherwise or differs beyond the tolerance."""
-        # The results of earlier runs, which are kept in a folder, would always be the same.
+        """Run both engines again. Return the first one with another failure, or with outputs beyond the tolerance."""
+        # A kept result would always be the same, so these runs do not use the folder of kept results.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
         for side, result, repeated in (
@@ -276,10 +277,10 @@ class _Comparison:
             notes.append(pair.note)
             if failures[0].is_of_run:
                 cause = pair.find_failing_part(failures[0])
-                # The search below reduces several nodes that fail.
+                # If the part has several nodes and does not run, the search below finds a smaller one.
                 if cause is not None and (len(cause.case.nodes) == 1 or not cause.case.failure.is_of_run):
                     results = [(failures[0], cause)]
-            # A part that begins at the inputs and ends at an output would be all of the model.
+            # Without matched values, each part would begin at the inputs, like the whole model.
             elif not pair.is_matched and len(self.second.nodes) > 1:
                 notes.append("the models share no values that diff can match, so that only their outputs are compared")
                 return
@@ -318,7 +319,7 @@ def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | 
     model, cause = case.model, ""
     actual = bad.try_run(model, case.inputs)
     expected: Result | None = located.expected
-    if expected is None:  # of two models, the first has computed them
+    if expected is None:  # for two models, the first one has already computed the expected outputs
         expected = good.try_run(model, case.inputs)
         if isinstance(bad.engine, NamesCause):
 

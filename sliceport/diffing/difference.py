@@ -273,7 +273,7 @@ def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
 
     def rank(flat: Array) -> Array:
         unsigned = np.dtype(f"u{flat.dtype.itemsize}")
-        # The bits of 1 and -1 differ in the sign bit alone. In types below a byte, it is not the top bit of the byte.
+        # The bits of 1 and -1 differ in the sign bit alone. In a type of less than 8 bits, this is not the top bit.
         one, minus_one = np.array([1, -1]).astype(flat.dtype).view(unsigned)
         sign_bit = int(minus_one) - int(one)
         # The difference of two 64-bit integers may not fit into int64.

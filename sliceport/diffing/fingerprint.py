@@ -64,7 +64,7 @@ def match_by_value(
 ) -> dict[str, str]:
     """Map names of values in `second` to names of values in `first` that agree, preferably to the same name.
 
-    If `has_faults`, values may be wrong. Then values that agree with none are matched by name, or by type and shape.
+    If `has_faults`, some values may be wrong. Then the remaining values are matched by name, or by type and shape.
     """
     expected, actual = (
         {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}

@@ -88,7 +88,7 @@ class ModelToRun(Protocol):
     ) -> dict[str, Array]:
         """Return the given arrays, and random arrays for the other inputs.
 
-        An array for an input with a default is not returned: it replaces the default in this model.
+        An array for an input with a default is not returned, because it replaces the default in this model.
 
         Args:
             inputs: Arrays that are used as they are.

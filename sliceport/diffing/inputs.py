@@ -140,7 +140,7 @@ def _are_valid_bits(raw: Array, dtype: np.dtype[Any]) -> bool:
     bits = _count_bits(dtype)
     if bits >= 8:
         return True
-    # The upper bits are 0 in a byte below 2**bits. In a byte from `least` to -1, they are copies of the sign.
+    # The upper bits are 0 in a byte below 2**bits. In a byte from `least` to -1, the upper bits are copies of the sign.
     signed = raw.view(np.int8)
     least = -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
     return bool(((signed >= least) & (signed < 2**bits)).all())

@@ -20,7 +20,7 @@ from sliceport.diffing.side import RunFailed, Side
 from sliceport.engines.engine import Array, Value
 
 _MAX_CANDIDATES = 50
-"""The largest number of different values to try. Later values mostly differ only because an earlier value does."""
+"""The largest number of different values to try. Later values usually differ only because an earlier value does."""
 
 
 class _Candidate(NamedTuple):
@@ -73,9 +73,9 @@ class Pair:
         self._close: dict[str, str] = {}
         self._different: dict[str, str] = {}
         self._right_values = {name: runs[0][names.get(name, name)] for name in second.inputs}
-        # Exporters that number values may use one name for unrelated values of the two models, mostly of different
-        # operators. So names are trusted only if for most names, the same operator writes the value in both models.
-        # Two formats have different names for operators, so this cannot be checked, and names are trusted.
+        # Exporters that number values may give one name to unrelated values of the two models. Different operators
+        # usually write such values. So names are trusted only if most shared names belong to the same operator in both
+        # models. Two formats name operators differently, so their names of values are trusted without this check.
         operators = {name: node.op_type for node in first.nodes for name in node.writes}
         pairs = [(node.op_type, operators.get(name)) for node in second.nodes for name in node.writes]
         is_same = [operator == other for operator, other in pairs if other is not None]
@@ -90,8 +90,8 @@ class Pair:
     def _run_both(self, runs: Sequence[Mapping[str, Array]]) -> tuple[Fingerprints, Fingerprints]:
         """Run both models, and return the fingerprints of their values, first those of the first model.
 
-        The models run on each set of inputs in `runs`. One set is enough if values can be matched by their names: names
-        can be trusted, and each value of the second model has a namesake in the first.
+        The models run on each set of inputs in `runs`. One set is enough if all values can be matched by their names:
+        if names can be trusted, and each value of the second model has a namesake in the first.
         """
         kept: list[tuple[dict[str, Fingerprint], dict[str, Fingerprint]]] = []
         for inputs in runs:
@@ -100,7 +100,7 @@ class Pair:
                 {name: Fingerprint.of(array) for name, array in compute_all(graph, side, arrays)}
                 for graph, side, arrays in zip((self._first, self._second), self._sides, (inputs, renamed), strict=True)
             )
-            # A run is left out if a model computed other values than in the first run, such as fewer after a failure.
+            # A run with other values than the first run is left out. After a failure, for example, values are missing.
             if not kept or (expected.keys(), actual.keys()) == (kept[0][0].keys(), kept[0][1].keys()):
                 kept.append((expected, actual))
             if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in actual}:
@@ -183,19 +183,21 @@ class Pair:
         """Return the part that causes a failure of the run of the second model; None if no such part was found."""
         for _ in range(_MAX_CANDIDATES):
             located = next(self._find_parts("", None, is_failing=True), None)
-            cause = None if located is None else self._explain(located, failure)
-            if located is None or cause is not None:
-                return None if cause is None else self._enter_body(cause, None)
-            # Later parts begin at values that are right by now.
+            if located is None:
+                return None
+            cause = self._confirm_cause(located, failure)
+            if cause is not None:
+                return self._enter_body(cause, None)
+            # Values that turned out to be right are no candidates any more.
             self._different = {name: first for name, first in self._different.items() if name not in self._close}
         return None
 
     def _find_parts(self, output: str, tolerance: Tolerance | None, *, is_failing: bool) -> Iterator[Located]:
         """Yield the parts that do not compute the expected values; see `find_next_part`.
 
-        If the second model runs (`is_failing` is false), parts that do not run are left out: the cut is to blame.
+        If the second model runs (not `is_failing`), a part that does not run is left out, because its nodes run there.
         """
-        # The tolerance of another output may be smaller, so that later calls test values that are close here again.
+        # Later calls test close values again, because the tolerance of another output may be smaller.
         close = self._close if is_failing else dict(self._close)
         outputs = [name for name in ([output] if output else self._second.outputs) if name not in self._equal]
         needed: set[str] = set()
@@ -206,44 +208,44 @@ class Pair:
         for candidate in self._list_candidates(outputs, close):
             located, name = self._locate(candidate, arrays, tolerance, close), candidate.output
             if located is not None and (is_failing or not located.case.failure.is_of_run):
-                # Later parts take this value for equal. An output may have no entry in `_different`.
+                # The next parts take this value as equal. An output may have no entry in `_different`.
                 close[name] = self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
                 yield located
 
-    def _explain(self, located: Located, failure: Failure) -> Located | None:
-        """Return a part if it fails like the second model, or if the model fails because of its value; otherwise None.
+    def _confirm_cause(self, located: Located, failure: Failure) -> Located | None:
+        """Return a part if it causes the failure of the second model, otherwise None.
 
-        In the second case, the nodes behind the part fail with its value, and run with the expected value. Right values
-        replace those of earlier parts.
+        A part that does not run is the cause if it fails like the model. A part that runs is the cause if the rest of
+        the model fails with the value of the part, and runs with the expected value.
         """
         case, expected, _ = located
         if case.failure.is_of_run:
             # In a part with fixed sizes, the node may already fail when the engine infers shapes, with another message.
             is_named = case.numbers[-1] in find_named(self._second, failure)
             return located if is_named or case.failure.is_like(failure) else None
-
-        def fails(values: Mapping[str, Value]) -> bool:
-            self._right_values |= {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-            known = self._right_values
-            outputs = [name for name in self._second.outputs if name not in known]
-            rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
-            if rest is None or not outputs:
-                return False
-            rest = replace(rest, has_fixed_shapes=True)
-            return isinstance(self._sides[1].try_run(rest.model, rest.inputs), Failure)
-
         actual = self._sides[1].try_run(case.model, case.inputs)
-        is_cause = not isinstance(actual, Failure) and fails(actual)
-        if fails(expected or {}) or not is_cause:
+        fails = not isinstance(actual, Failure) and self._does_rest_fail(self._right_values | _list_arrays(actual))
+        # Later parts are tested with the right value of this part.
+        self._right_values |= _list_arrays(expected or {})
+        if not fails or self._does_rest_fail(self._right_values):
             return None
         note = "with the right value in its place the second model runs, and with this value it fails"
         return located._replace(case=replace(case, note=note))
 
+    def _does_rest_fail(self, known: Mapping[str, Array]) -> bool:
+        """Return whether the nodes of the second model that compute the outputs from `known` values fail."""
+        outputs = [name for name in self._second.outputs if name not in known]
+        rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
+        if rest is None or not outputs:
+            return False
+        rest = replace(rest, has_fixed_shapes=True)
+        return isinstance(self._sides[1].try_run(rest.model, rest.inputs), Failure)
+
     def _list_candidates(self, outputs: Sequence[str], close: Mapping[str, str]) -> Iterator[_Candidate]:
         """Yield the parts to test: first those that compute a value that differs, then those that compute an output.
 
-        A part begins at values of `close`, to which the caller may add values before it takes the next part. The last
-        parts begin at equal values instead, because small deviations may add up to a difference.
+        First, each part begins at values of `close`. The caller may add values to `close` before it takes the next
+        part. Then the parts are repeated, but begin at equal values, because small deviations may add up.
         """
         # The path begins at equal values alone, because the nodes before a close value may still be the cause.
         path = sorted(find_ancestors(self._second, outputs, self._equal))
@@ -260,7 +262,7 @@ class Pair:
     def _locate(
         self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, close: dict[str, str]
     ) -> Located | None:
-        """Run a part on values of the first model, and return the part if it computes another value than expected.
+        """Run a part on values of the first model, and return the part if it fails or computes another value.
 
         If the part computes the expected value, add it to `close` and return None. Also return None if the first model
         lacks a value that the part needs.
@@ -304,7 +306,7 @@ class Pair:
                     for body, side in zip((first, second), self._sides, strict=True)
                 )
                 if isinstance(actual, Failure) and not case.failure.is_of_run:
-                    break  # in the model, this body runs
+                    break  # the body runs in the model, so that only the cut makes it fail
                 # Both bodies run on the same values, but a format or an optimizer may have given them other names.
                 names = match_by_value(first.inputs, second.inputs)
                 if isinstance(expected, Failure) or isinstance(actual, Failure):
@@ -313,8 +315,8 @@ class Pair:
                     names |= {name: name if name in first.graph.outputs else other for name, other in outputs}
                 else:
                     names |= match_by_value(expected, actual, has_faults=True)
-                # `_run_both` reads an input of the second body that `names` lacks under its own name. All other inputs
-                # have their names in the first body, so those of the first body replace namesakes.
+                # `_run_both` looks up an input of the second body by its name in `names`, or else by its own name. The
+                # first body wins if both bodies have an input of one name, because `names` maps to its names.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(first.graph, second.graph, self._sides, names, [inputs])
                 if isinstance(actual, Failure):
@@ -329,6 +331,10 @@ class Pair:
                     inner_case = replace(inner_part.case, scope=scope, holder=case.culprit, note=note)
                     return inner_part._replace(case=inner_case)
         return located
+
+
+def _list_arrays(values: Mapping[str, Value]) -> dict[str, Array]:
+    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
 
 def _list_readers(graph: Graph) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ _NUMBERS = ("seed", "round", "low", "high", "front", "size", "start", "depth")
 
 @dataclass(frozen=True)
 class Cut:
-    """A choice of nodes on the `Path`, which are cut out as a model.
+    """A choice of nodes on the `NodePath`, which are cut out as a model.
 
     Attributes:
         kind: `prefix` for the nodes from `start` up to `size`; `around` for the last of these nodes and the nodes that
@@ -34,7 +34,7 @@ class Cut:
         size: The number of nodes on the path up to and including the last node of the cut.
         start: The position of the first node of a prefix.
         depth: See `kind`.
-        outputs: The outputs, as positions in `Path.values`.
+        outputs: The outputs, as positions in `NodePath.values`.
     """
 
     kind: _CutKind
@@ -117,7 +117,7 @@ def refuse_damage(part: str) -> Iterator[None]:
         raise UsageError(f"the results are damaged: {part} cannot be read.") from None
 
 
-class Path:
+class NodePath:
     """The nodes that the outputs of a model are computed from, each after the nodes that it reads from.
 
     Attributes:
@@ -144,13 +144,13 @@ class Path:
                 yield Cut("spread", high, depth=depth)  # all values are outputs, so the device cannot fuse nodes
             yield Cut("prefix", high, state.front)  # reported if no smaller part fails
             return
-        # The ends of WAYS equal parts of the range, rounded up. A range of fewer nodes is treated as one of WAYS nodes,
-        # so that each part is one node, and the ends beyond `high` are left out.
+        # The ends of WAYS equal parts of the range, rounded up. A range of fewer than WAYS nodes is treated like WAYS
+        # nodes, so that each part is one node. Ends beyond `high` are then left out.
         length = max(high - low, WAYS)
         ends = [low + (length * i + WAYS - 1) // WAYS for i in range(1, WAYS + 1)]
         sizes = [end for end in ends if end <= high]
         yield from (Cut("prefix", size, state.front) for size in sizes)
-        if high - low <= WAYS:  # every node of the range ends a prefix, so one round suffices if each also runs alone
+        if high - low <= WAYS:  # every node of the range ends a prefix, so each also runs alone, and one round suffices
             yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
@@ -167,5 +167,5 @@ class Path:
         return find_frontier(self.graph, set(nodes), self.numbers, self.graph.outputs)
 
     def case_of(self, cut: Cut, values: Mapping[str, Array]) -> Case | None:
-        """Return a cut as a case with inputs from the right `values`; None if they lack a value that it reads."""
+        """Return a cut as a case, with inputs from the right `values`; None if `values` lacks one of the inputs."""
         return make_case(self.graph, self.nodes_of(cut), [self.values[i] for i in cut.outputs], values)

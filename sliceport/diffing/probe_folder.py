@@ -18,7 +18,7 @@ from sliceport.arguments import read_inputs, read_seed
 from sliceport.diffing.case import Case, compute_all
 from sliceport.diffing.graph import Graph, find_boundary
 from sliceport.diffing.kept_runs import digest_run
-from sliceport.diffing.probe import Cut, Path, State
+from sliceport.diffing.probe import Cut, NodePath, State
 from sliceport.diffing.setup import DEFAULT_AGAINST, open_graph, read_shapes
 from sliceport.diffing.side import Side, read_side
 from sliceport.diffing.verify import first_that_runs
@@ -114,7 +114,7 @@ def probe(
     model_digest = digest_run("model", graph.whole(), {})
     progress.say(f"running the model on {good}")
     values, _ = first_that_runs(graph, good, shapes, arrays, seed)
-    input_digest, high = digest_run("inputs", graph.whole(), values), len(Path(graph).numbers)
+    input_digest, high = digest_run("inputs", graph.whole(), values), len(NodePath(graph).numbers)
     about: dict[str, Any] = {"shapes": shapes, "seed": seed, "reference": reference, "anonymise": anonymise}
     state = State(model=model_digest, inputs=input_digest, high=high, cuts={}, **about)
     return Round(graph, good, values, state).write(directory, overwrite=overwrite)
@@ -148,7 +148,7 @@ class Round:
         if state.anonymise:
             graph = graph.anonymised(state.anonymise, state.seed)
             inputs = {name: inputs[old] for name, old in zip(graph.inputs, self.graph.inputs, strict=True)}
-        values, chosen, avoided = _choose_cuts(Path(graph), self.good, inputs, state)
+        values, chosen, avoided = _choose_cuts(NodePath(graph), self.good, inputs, state)
         # The first round must show how the whole model fails.
         if not chosen or (state.round == 1 and not any(cut.is_whole(state) for cut, _ in chosen)):
             raise UsageError(
@@ -169,7 +169,7 @@ class Round:
                 outputs_of_cut = [value_files[name] for name in case.outputs]
                 lines.append(" ".join(("cut", file, "in", *inputs_of_cut, "out", *outputs_of_cut)))
             for name, file in value_files.items():
-                np.save(folder / file, np.asarray(values[name], order="C"))  # two of the programs read no other order
+                np.save(folder / file, np.asarray(values[name], order="C"))  # two of the programs read only C order
             for program in _PROGRAMS:
                 (folder / program).write_bytes((files(__package__) / "on_device" / program).read_bytes())
             for path in sorted(folder.iterdir()):
@@ -184,7 +184,7 @@ class Round:
 
 
 def _choose_cuts(
-    path: Path, good: Side, inputs: Mapping[str, Array], state: State
+    path: NodePath, good: Side, inputs: Mapping[str, Array], state: State
 ) -> tuple[dict[str, Array], list[tuple[Cut, Case]], list[str]]:
     """Choose the cuts of a round whose inputs can be computed and saved.
 
@@ -213,7 +213,7 @@ def _can_save(array: Array) -> bool:
 
 
 def _compute_checksum(path: FilePath) -> int:
-    """Return the CRC-32 of a file. It finds damaged copies, and each language on a device can compute it briefly."""
+    """Return the CRC-32 of a file, which finds damaged copies, and takes few lines of code in every language."""
     checksum = 0
     with open(path, "rb") as opened:
         while chunk := opened.read(2**20):

@@ -19,7 +19,7 @@ from sliceport.diffing.difference import EXACT, Failure, Kind, OutputDiff, Toler
 from sliceport.diffing.graph import find_boundary, only_moves
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.kept_runs import digest_run
-from sliceport.diffing.probe import WAYS, Cut, Path, State, refuse_damage
+from sliceport.diffing.probe import WAYS, Cut, NodePath, State, refuse_damage
 from sliceport.diffing.probe_folder import Round
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.setup import open_graph, read_tolerances
@@ -35,7 +35,7 @@ _ENGINES = {
 }
 """The name in the table of defects of each provider or device that has entries there."""
 _SPECIAL: Mapping[float, Kind] = {1e308: "nan", 1e307: "infinity"}
-"""The kinds of the differences that are not finite. JSON lacks these, so programs on a device write such numbers."""
+"""The numbers that programs on a device write for differences that are not finite, because JSON lacks such numbers."""
 _Outcome = tuple[OutputDiff, ...] | Failure
 """The comparison of the outputs of a cut, or the failure of its run."""
 _Verdicts = Mapping[Cut, Failure | None]
@@ -65,7 +65,7 @@ def read_results(
         model: The model that the probe was written for.
         file: The results.
         inputs: The arrays that the caller of `probe` gave for inputs.
-        tolerance: See `diff`; `ulps` cannot be used, because a probe does not measure it.
+        tolerance: See `diff`; `ulps` cannot be used, because a probe does not measure ulps.
 
     Raises:
         UsageError: The file is damaged or incomplete, or belongs to another model, other inputs or another version of
@@ -91,7 +91,7 @@ def read_results(
     tolerances = read_tolerances(graph, tolerance)
     if any(each is not None and each.ulps for each in tolerances.values()):
         raise UsageError("a probe does not measure ulp; give a tolerance with abs or rel.")
-    path = Path(graph)
+    path = NodePath(graph)
     with refuse_damage("the description of the device"):
         runtime, version, place, platform = (data["device"][key] for key in ("runtime", "version", "place", "platform"))
     if not 0 <= state.low < state.high <= len(path.numbers):
@@ -131,7 +131,7 @@ class _Results:
     """
 
     round: Round
-    path: Path
+    path: NodePath
     bad: Side
     data: Mapping[str, Any]
     tolerances: Mapping[str, Tolerance | None]
@@ -242,7 +242,7 @@ class _Results:
         case = self.path.case_of(cut, values)
         if case is None:
             return self._build_reading(report, f"first node that differs: {self._describe_node(cut.size)}")
-        # A `spread` cut has all values as outputs, so that the device cannot fuse nodes.
+        # The device cannot fuse the nodes of a `spread` cut. If such a cut is right, a fusion of its nodes is to blame.
         right_spreads = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and not verdicts[each]}
         note = ""
         if not any(self.path.nodes_of(each) == list(case.numbers[-1:]) for each in self.round.state.cuts.values()):

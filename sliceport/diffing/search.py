@@ -23,7 +23,7 @@ _MAX_NAMED = 3
 _MAX_STEPS = 3
 """The largest number of steps back from a node to the nodes that are tried together with it."""
 _MAX_PIECES = 4
-"""The largest number of pieces that a case is divided into if rounding decides."""
+"""The largest number of pieces that a case is divided into, if `Search._is_decided_by_rounding`."""
 RANDOM_NOTE = "it draws random numbers: with the same numbers, no other node is found to differ"
 
 
@@ -34,7 +34,7 @@ class Search:
         graph: The model.
         bad: The side that is searched.
         good: The side that computes expected values, and the inputs of cases.
-        inputs: The inputs of the model. It may contain values of nodes, too, which are then not computed again.
+        inputs: The inputs of the model, and possibly values of nodes, which are then not computed again.
         failure: The failure of the whole model.
         tolerance: The accepted difference of computed values; None for the default of their type.
 
@@ -56,7 +56,7 @@ class Search:
         self._targets = list(graph.outputs) if failure.is_of_run else [failure.output]
         # The nodes that compute the targets, each after the nodes that it reads from.
         self._path = find_ancestors(graph, self._targets, inputs)
-        self._suspects: Sequence[int] = ()  # the nodes among which the first one that fails is
+        self._suspects: Sequence[int] = ()  # the nodes that may be the first one that fails
         self._note = ""  # the note of the best case
         self.best: Case | None = None
 
@@ -86,9 +86,9 @@ class Search:
         return self._failure_of(case) is not None
 
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
-        """Return the outputs that differ: all if the engine `bad` fails, or if `inputs` lacks a value to compute them.
+        """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
 
-        Return an empty list if `good` fails, or if the model does not run on `bad`, but this part does.
+        Return an empty list if the engine `good` fails, or if this part runs on `bad` although the model does not.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
@@ -102,7 +102,7 @@ class Search:
     def _find_last_node(self) -> bool:
         """Bisect for the shortest prefix of the ordered nodes that fails. Return whether there is one."""
         is_failing = self._test(self._path, self._inputs)
-        if self._failure.is_of_run and not is_failing:  # a node that no output needs may fail
+        if self._failure.is_of_run and not is_failing:  # the node that fails may be one that no output needs
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
             is_failing = self._test(self._path, self._inputs)
@@ -153,7 +153,7 @@ class Search:
         elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
             self._try_predecessors(self.best.numbers[-1], self.best.values)
         size = (len(self.best.numbers) + 1) // 2
-        # Rounding errors of many nodes add up, so that smaller pieces would all be tried in vain.
+        # If rounding decides, the errors of many nodes add up, so that removing small pieces would not succeed.
         most_pieces = _MAX_PIECES if self._note else len(self.best.numbers)
         while size and len(self.best.numbers) > 1 and len(self.best.numbers) // size <= most_pieces:
             start, count_before = 0, len(self.best.numbers)
@@ -173,7 +173,7 @@ class Search:
         if isinstance(actual, Failure) or isinstance(expected, Failure):
             return False
         outputs = case.compare(actual, expected, lambda _: self._tolerance, inner_tolerance_of)
-        # With these inputs as outputs, the value is right if a fusion is to blame.
+        # If a fusion is to blame, the value is right now that the inputs of the node are also outputs.
         if [each.name for each in outputs if each.kind] != [output]:
             return False
         inputs = {name: value for name, value in actual.items() if name in names and isinstance(value, np.ndarray)}
@@ -197,7 +197,7 @@ class Search:
         return values is not None and self._test(remaining, values, outputs or None)
 
     def _test_alone(self, best: Case) -> Case:
-        """Test each node of the best case alone, until one fails. It may fail in another way than the best case.
+        """Test each node of the best case alone, until one fails. The node may fail in another way than the best case.
 
         If the message of the best case names this node, return the case of the node, and search for its failure from
         then on. Otherwise return the best case, with the case of the node as `alone`.
@@ -205,7 +205,7 @@ class Search:
         if len(best.numbers) == 1 or not best.failure.is_of_run:
             return best
         named = find_named(self._graph, best.failure)
-        for i in sorted(best.numbers, key=lambda i: i not in named):  # first those that are named
+        for i in sorted(best.numbers, key=lambda i: i not in named):  # the named nodes come first
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
             failure = None if case is None else self._bad.try_run(case.model, case.inputs)
@@ -235,7 +235,7 @@ class Search:
     def _enter_body(self, best: Case) -> Case:
         """Return a smaller case from a body of a control flow node. Without a smaller case, return `best`.
 
-        Each run of a body is tested alone, on inputs that the engine `good` computes. The first that fails is searched.
+        Each run of a body is tested alone, on inputs that the engine `good` computes. The first failure is searched.
         If a body runs alone although the engine names a node of it, `best` gets a note.
         """
         if len(best.numbers) != 1:
@@ -331,7 +331,7 @@ def search_each(
         tolerance, is_failing = tolerance_for(failure.output), failure.output in failing_outputs
         case = _search(graph, bad, good, right_values, failure, tolerance) if is_failing else None
         yield failure, None if case is None else Located(case)
-        if case is not None and i < len(failures):  # see which later outputs are right if this part is right
+        if case is not None and i < len(failures):  # some later outputs may be right once this part is right
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]
             failing_outputs = Search(graph, bad, good, right_values, failure).find_failing(outputs, tolerance_for)
@@ -342,8 +342,8 @@ def _search(
 ) -> Case | None:
     """Search for a failure; see `Search`. If a case draws random numbers, search again with the same numbers.
 
-    The engine `good` draws these numbers, which are added to `values`. If no part fails with them, return the case that
-    draws them, with a note.
+    The engine `good` draws these numbers, which are added to `values`. If no part fails with these numbers, return the
+    case that draws them, with a note.
     """
     case = Search(graph, bad, good, values, failure, tolerance).run()
     if case is None or case.failure.is_of_run or case.scope or case.suspects:

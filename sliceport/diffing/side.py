@@ -124,7 +124,7 @@ class Side:
         self.budget.runs += 1
         try:
             if getattr(self.engine, "is_isolated", False):  # an optional attribute; see `ModelEngine`
-                return self.engine.run_model(model, inputs, self.options)  # it takes no time limit
+                return self.engine.run_model(model, inputs, self.options)  # which has no argument for a time limit
             outputs: dict[str, Value] = supervisor.call(
                 _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
             )
@@ -158,7 +158,7 @@ def read_side(text: str, format_name: str, option: str) -> Side:
 
     Args:
         text: The name, and after a colon the options, separated by commas.
-        format_name: The format of the model that it runs.
+        format_name: The format of the models that the engine has to run.
         option: The name of the caller's option, for messages.
 
     Raises:
@@ -166,7 +166,7 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     """
     name, _, options_text = text.partition(":")
     engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}
-    # The name is known, but the engine runs other formats only, or Sliceport cannot run it (`REPORTED_TITLES`).
+    # A known engine may run other formats only, or be one that sliceport cannot run at all (`REPORTED_TITLES`).
     if name not in engines and name in model_engines().keys() | REPORTED_TITLES:
         problem = f"sliceport cannot run {name!r} on models of the format {format_name} (see sliceport probe)"
         raise UsageError(f"{option}: {problem}; use {', '.join(engines)}.")

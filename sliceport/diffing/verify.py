@@ -106,8 +106,8 @@ class Trial:
         where: The engine as the end of a sentence, such as `on openvino-cpu`.
         after: The engine of the changed model.
         before: The engine of the original model; None for the reference, whose outputs each `InputRun` contains.
-        tolerance_of: Returns the accepted difference from an expected value, for engines that round differently; None
-            if all outputs must be equal bit for bit.
+        tolerance_of: A function that returns the accepted difference from an expected value, for engines that round
+            differently; None if all outputs must be equal bit for bit.
     """
 
     where: str
@@ -166,7 +166,7 @@ class Verifier:
             with suppress(ModelError, UsageError):
                 first_run = self._run_before(first_shapes, arrays, seed)
                 break
-        else:  # no axis is open, or no sizes fit: then the error names the input whose shape is open
+        else:  # no axis is open, or no sizes fit; if no sizes fit, this run raises an error that names the open input
             first_shapes = dict(shapes)
             first_run = self._run_before(first_shapes, arrays, seed)
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
@@ -174,7 +174,7 @@ class Verifier:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
         repeats += [(with_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
         runs = [InputRun(*first_run)]
-        # If the caller gives an array for each input, every run would be the same.
+        # If the caller gives an array for each input, there are no repeats, because all runs would be the same.
         for label, run_shapes, run_seed in repeats if declared.keys() - arrays.keys() else ():
             try:
                 repeat = self._run_before(run_shapes, arrays, run_seed)
@@ -193,8 +193,8 @@ class Verifier:
         """Compare the outputs of both models on each set of inputs, until they differ.
 
         Raises:
-            NotVerified: No trial compares them. Or in a run without `is_repeat`, an output cannot be compared, or the
-                outputs of the original model vary from run to run.
+            NotVerified: No trial compares the models. Or in a run without `is_repeat`, an output cannot be compared, or
+                the outputs of the original model vary from run to run.
             MemoryError: An engine lacks memory.
             BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """

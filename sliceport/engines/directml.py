@@ -26,7 +26,7 @@ def shared_device() -> device.Device:
     """
     from sliceport.directml import device
 
-    shared = device.open(retries=True)  # to tell a refusal from a failure that does not repeat
+    shared = device.open(retries=True)  # a retry distinguishes a refusal from a failure that does not repeat
     atexit.register(shared.close)
     return shared
 

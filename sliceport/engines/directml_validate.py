@@ -48,7 +48,7 @@ class DirectMLValidate:
             yield Diagnosis("DirectML's validator", "ok", _title())
         except DeviceError as error:
             is_installed = self.is_ready()
-            # The advice to install it is of no use on a machine that cannot run it.
+            # Installing the validator is of no use on a machine that cannot run the library.
             advice = "" if is_installed or validator.missing() else _INSTALL
             yield Diagnosis("DirectML's validator", "broken" if is_installed else "missing", str(error), advice)
 

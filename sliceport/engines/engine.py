@@ -2,7 +2,7 @@
 
 An operator engine runs the operators that a slicing node was lowered to, and a validator accepts or refuses these
 operators; both work for models of every format. A node engine runs the slicing node itself, and a model engine runs
-whole models. Both name the formats that they can run. Engines register under the entry point group `sliceport.engines`.
+whole models. Node and model engines name their formats. Engines register in the entry point group `sliceport.engines`.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class OutputRun:
         status: `equal`, `close` (within the tolerance), `different`, or `ran` if there were no expected values.
         difference: The largest difference, divided by the largest expected magnitude or 1, whichever is larger; None
             if there were no expected values.
-        tolerance: The largest difference that is `close`; 0 if the output must be equal; None as for `difference`.
+        tolerance: The largest difference that is `close`; 0 if the output must be equal; None if `difference` is None.
         detail: The first difference, as the end of a sentence, or an empty string.
     """
 

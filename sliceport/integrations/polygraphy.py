@@ -84,7 +84,6 @@ class CompareOutputs:
         self._tolerance, self._moved = tolerance, set[str]()
         if model is not None:
             graph = open_graph(model)
-            # These outputs must be equal bit for bit.
             self._moved |= {name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name)}
 
     def __call__(self, iter_result0: Mapping[str, Any], iter_result1: Mapping[str, Any]) -> OrderedDict[str, bool]:

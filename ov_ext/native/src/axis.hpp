@@ -1,6 +1,6 @@
 /// Indices of any integer type, and the arithmetic of one axis, as in `sliceport/slicing/axis.py`.
 ///
-/// Standard library only. Sizes are at most INT64_MAX, and so are all results: nothing here overflows.
+/// Standard library only. Sizes and all results are at most INT64_MAX, so nothing here overflows.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The members of SlicingOp for fixed indices, which are attributes instead of inputs. `m_fixed` has the reason.
+// The members of SlicingOp for fixed indices, which are attributes instead of inputs. See `m_fixed` for the reason.
 
 #include "openvino/op/constant.hpp"
 #include "openvino/op/util/op_types.hpp"
@@ -77,7 +77,7 @@ bool SlicingOp::constant_fold(ov::OutputVector& outputs, const ov::OutputVector&
 }
 
 /// Returns whether constant indices may become attributes. This is so only after a plugin has narrowed all indices to
-/// 32 bits. A user's model can be folded, too, but every reader of IR expects its indices as inputs.
+/// 32 bits. In a model that was not compiled, indices stay inputs, because every reader of IR expects inputs.
 bool SlicingOp::can_fix(const ov::OutputVector& inputs) const {
     if (!(m_fixed || m_had_wide_indices) || ov::pass::constant_folding_is_disabled(this))
         return false;

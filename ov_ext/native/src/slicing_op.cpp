@@ -124,7 +124,7 @@ void SlicingOp::infer() {
 }
 
 /// Returns the sizes of the output if all indices are fixed and the shape is known. This is a fast path for compiled
-/// dynamic models, which infer shapes at each inference. Returns nothing if there are symbols or an error to infer.
+/// dynamic models, which infer shapes at each inference. Returns nothing if a size has a symbol or the node is invalid.
 std::optional<Sizes> SlicingOp::find_exact_sizes() const {
     const auto& partial_shape = get_input_partial_shape(0);
     if (!m_fixed || get_input_size() > 1 || partial_shape.is_dynamic())
@@ -186,7 +186,7 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs,
     return true;
 }
 
-/// Computes the output from the lower or the upper bounds of the data. Returns false if these or an index is not known.
+/// Computes the output from the lower or the upper bounds of the data. Returns false if a bound or index is not known.
 bool SlicingOp::evaluate_bound(ov::TensorVector& outputs, bool lower) const {
     ov::TensorVector inputs;
     for (size_t i = 0; i < get_input_size(); ++i) {

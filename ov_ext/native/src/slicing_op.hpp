@@ -21,8 +21,8 @@ public:
     bool has_evaluate() const override {
         return true;
     }
-    /// Computes the output from packed tensors. It does not check that they are packed, because for small tensors the
-    /// check takes longer than all the rest.
+    /// Computes the output from packed tensors. The function does not check that the tensors are packed, because for
+    /// small tensors the check takes longer than everything else.
     bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override;
     /// Computes the output from tensors that need not be packed. `ov::Model` calls this function.
     bool evaluate(ov::TensorVector& outputs,

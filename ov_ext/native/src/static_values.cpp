@@ -67,7 +67,7 @@ bool is_kind(const ov::Node* node, std::initializer_list<std::string_view> kinds
 }
 
 /// Returns whether a value may be negative: a node that it is computed from subtracts, negates, or is a constant with a
-/// negative number. Some constants are not read and count as negative.
+/// negative number. Constants that are not read count as negative. Parameters have no bounds, so they do not matter.
 bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
     return std::any_of(nodes.begin(), nodes.end(), [](const ov::Node* node) {
         const auto constant = ov::as_type<const ov::op::v0::Constant>(node);

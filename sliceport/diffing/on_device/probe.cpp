@@ -99,7 +99,8 @@ int main(int count, char** arguments) try {  // calls itself for each cut, with 
     const Text provider = count > 1 ? arguments[1] : "CPU", file = "results.json";
     auto append = [&](const Text& text) { std::ofstream(file, std::ios::app) << text; };
     if (count > 2) return append(run(provider, arguments + 2)), 0;
-    std::istringstream probe((start(provider), read("probe.txt")));
+    start(provider);  // A provider that does not start is an error of the probe, not a failure of a model.
+    std::istringstream probe(read("probe.txt"));
     std::vector<std::pair<Text, Text>> lines;
     for (Text kind, rest; probe >> kind && std::getline(probe >> std::ws, rest);) lines.push_back({kind, rest});
     for (const auto& [kind, line] : lines) if (kind == "crc32" && line.substr(0, 8) != crc32(read(line.substr(9))))

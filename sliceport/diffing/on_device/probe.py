@@ -73,8 +73,9 @@ def run_apart(cut: dict[str, Any], options: argparse.Namespace) -> Any:
         done = subprocess.run(words, capture_output=True, timeout=options.timeout, check=False)
     except subprocess.TimeoutExpired:
         return {"kind": "crash", "detail": f"it did not end within {options.timeout:g} s"}
-    crash = json.dumps({"kind": "crash", "detail": f"its process ended with {done.returncode}"})
-    return json.loads([crash, *done.stdout.decode("utf-8", "replace").split(MARK)[1:]][-1])
+    printed = done.stdout.decode("utf-8", "replace").split(MARK)[1:]
+    crash = {"kind": "crash", "detail": f"its process ended with {done.returncode}"}
+    return json.loads(printed[-1]) if printed else crash
 
 
 def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
