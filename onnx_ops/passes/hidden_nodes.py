@@ -247,6 +247,7 @@ def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """Yield the nodes that OnnxSlim 0.1.98 replaces by nodes with other results.
 
     - It removes a Slice whose parameters are not constant, and divides a Split with such parameters into equal parts.
+    - It takes a Slice for empty that is backward or has a start near INT64_MIN, if the size of the axis is open.
     - It computes some outputs of a node and drops them, so that the indices of the remaining outputs shift.
     - It drops a constant without elements from a Concat, even if sizes of the result follow from this operand.
     - It replaces the mask output of a Dropout by the data.
@@ -262,5 +263,17 @@ def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
         has_empty_operand = is_standard(node, "Concat") and any(
             tensor is not None and tensor.size == 0 for tensor in map(constant, inputs)
         )
-        if is_open or has_mask or has_empty_operand or (is_computed and len(node.outputs) > 1):
+        if is_open or has_mask or has_empty_operand or (is_computed and len(node.outputs) > 1) or _is_clamped(node):
             yield node
+
+
+def _is_clamped(node: ir.Node) -> bool:
+    """Return whether a node is a Slice with a step below 0 or a start near INT64_MIN."""
+    tensors = (
+        [None if value is None else constant(value) for value in node.inputs] if is_standard(node, "Slice") else []
+    )
+    limits = {1: -(2**62), 4: 0}  # by the index of the input: starts and steps
+    return any(
+        tensor is not None and index in limits and bool((tensor.numpy() < limits[index]).any())
+        for index, tensor in enumerate(tensors)
+    )

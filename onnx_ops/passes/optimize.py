@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from itertools import count
 
 import onnx_ir as ir
-from onnx_ir.passes.common import LiftConstantsToInitializersPass, LiftSubgraphInitializersToMainGraphPass
+from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.io import external_tensors, load_externals
@@ -38,7 +39,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     probe, _ = build_probe(model)
     # All constants become initializers of the main graph, for `_detach_initializers` and `hide_nodes`.
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
-    LiftSubgraphInitializersToMainGraphPass()(probe)
+    _lift_initializers(probe)
     for graph in graphs_outside_functions(probe):
         if graph is not probe.graph:  # OnnxSlim loses initializers that are outputs of a body
             _make_constants(graph)
@@ -53,7 +54,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     load_externals(list(external_tensors(probe)))  # the optimized model would not name the files
     optimized = run_optimizer(name, probe)
     # OnnxSlim adds initializers to bodies. Before IR version 4, they would have to be inputs.
-    LiftSubgraphInitializersToMainGraphPass()(optimized)
+    _lift_initializers(optimized)
     _attach_initializers(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph, computed)
     # Constants become nodes again, because onnxruntime 1.23 infers no shapes from initializers of more than 127 bytes.
@@ -75,6 +76,26 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
 def count_nodes(model: ir.Model) -> int:
     """Count the nodes of graphs, subgraphs and functions, except Constants and the body of `ov_ext::StridedSlice`."""
     return sum(node.op_type != "Constant" for node, _ in rewritable_nodes(model))
+
+
+def _lift_initializers(model: ir.Model) -> None:
+    """Move the initializers of bodies to the main graph, except outputs of a body.
+
+    An initializer gets a new name if another value has its name. onnx-ir's pass ignores values in other bodies.
+    """
+    lifted: list[ir.Value] = []
+    taken = {value.name for value in all_values(model.graph)} | model.graph.initializers.keys()
+    for body in graphs_outside_functions(model)[1:]:
+        for name, value in list(body.initializers.items()):
+            if value.is_graph_input() or value.is_graph_output():
+                taken.add(name)
+            else:
+                lifted.append(body.initializers.pop(name))
+    for value in lifted:
+        candidates = (f"{value.name}_{number}" if number else value.name for number in count())
+        value.name = next(name for name in candidates if name not in taken)
+        taken.add(value.name)
+        model.graph.register_initializer(value)
 
 
 def _prepend(graph: ir.Graph, node: ir.Node) -> None:
