@@ -44,7 +44,7 @@ import sliceport
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport.defects.profiles import PROFILES
-from sliceport.diffing.verify import first_that_runs
+from sliceport.diffing.verify import find_inputs_that_run
 from sliceport.errors import SliceportError
 from sliceport.formats import declared_shapes
 from sliceport.open_shapes import choose_sizes
@@ -113,7 +113,7 @@ def read_models(folders: list[Path]) -> Iterator[Case]:
         try:
             network = read_complete_model(path)
             chosen = {**choose_sizes(declared_shapes(path)), **shapes}
-            inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), chosen, {}, 0)
+            inputs, expected = find_inputs_that_run(network, onnxruntime_cpu.side(), chosen, {}, 0)
             outputs = [expected[output.name] for output in network.proto.graph.output]
             arrays = [value for value in outputs if isinstance(value, np.ndarray)]
             model = with_sizes(onnx.load(path), inputs)

@@ -39,7 +39,7 @@ from onnx_ops.verify.find_nodes import CANNOT_COMPILE
 from onnx_ops.verify.run_model import run_on
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport.diffing.difference import compare_values
-from sliceport.diffing.verify import compute, first_that_runs
+from sliceport.diffing.verify import compute, find_inputs_that_run
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import ModelRun
 from sliceport.errors import SliceportError
@@ -117,7 +117,7 @@ def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
             cannot be asked.
     """
     network = read_complete_model(path)
-    inputs, expected = first_that_runs(network, onnxruntime_cpu.side(), shapes, {}, 0)
+    inputs, expected = find_inputs_that_run(network, onnxruntime_cpu.side(), shapes, {}, 0)
     before = run_on(dml, network, inputs, expected, locates=False)
     result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
     hardened = read_complete_model(folder / path.name)

@@ -164,7 +164,10 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
-    """Yield the defects that the data or the inferred shapes trigger. The `trigger` of each states its condition."""
+    """Yield the defects that the data or the inferred shapes trigger. The `trigger` of each is the larger condition.
+
+    The plugin is right in some cases of a trigger, such as an empty result, and these cases are left out.
+    """
     data = view.inputs[0]
     shape = data.get_partial_shape()
     is_folded = data.get_node().get_type_name() == "Constant" and not view.at_run_time

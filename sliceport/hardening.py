@@ -27,7 +27,7 @@ class InvalidNode:
     op: str
     reason: str
 
-    def describe(self) -> tuple[str, str, str]:
+    def to_finding(self) -> tuple[str, str, str]:
         """Return the operator, the node and the reason, for `group_nodes`."""
         return self.op, self.node, f"not valid: {self.reason}"
 
@@ -134,7 +134,7 @@ class Hardening:
             (change.op, change.node, f"{explain(self.target, change.defects)}: {change.outcome}")
             for change in self.changes
         ]
-        lines = group_nodes([*changes, *(node.describe() for node in self.invalid)], verbose=verbose)
+        lines = group_nodes([*changes, *(node.to_finding() for node in self.invalid)], verbose=verbose)
         rewritten = sum(change.replacement is not None for change in self.changes)
         version = self.version.partition("-")[0]  # OpenVINO adds its commit
         reason = explain(self.target) if self.is_form else f"with a defect of {self.target} {version}"

@@ -70,7 +70,7 @@ class Evidence:
                     self.fixed_sizes[size] = number
 
     def forget(self, positions: Iterable[int]) -> None:
-        """Remove the findings about values whose sizes do no harm."""
+        """Remove the findings about the values at these positions."""
         self.contradicted.difference_update(positions)
         self.unconfirmed.difference_update(positions)
 
@@ -100,7 +100,10 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
     symbols = {dim for dims in first.input_dims.values() for dim in dims or () if isinstance(dim, str)}
 
     def try_sizes(fixed_sizes: Mapping[str, int], size: int | None = None) -> Evidence:
-        """Return the evidence of a trial about the numbers that `first` does not confirm."""
+        """Return the evidence of a trial about the numbers that `first` does not confirm.
+
+        A symbol has its size in `fixed_sizes`, or else `size`; or a prime of its own if `size` is None.
+        """
         trial = propagate(choose_symbol_sizes(first.input_dims, fixed_sizes, _LEADING, _OTHER, size))
         trial.contradicted &= first.unconfirmed
         trial.unconfirmed &= first.unconfirmed

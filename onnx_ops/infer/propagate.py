@@ -66,7 +66,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
 
     Args:
         model: A serialised ModelProto. Tensors in other files are not read.
-        bound_shapes: The shapes that the user has given for inputs and outputs of nodes; see `bind_shapes`.
+        bound_shapes: The shapes that the user has given for graph inputs and node outputs; see `bind_shapes`.
         uses_onnx: Whether to call onnx's inference, which ends the process on some malformed nodes.
 
     Returns:
@@ -85,6 +85,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
 
     first = run(Trust.ALL)
     trust, misdeclared = find_misdeclared(first.evidence, lambda sizes: run(Trust.CUSTOM, sizes).evidence)
+    # A declared number may be what contradicts a shape of the user.
     trust = Trust.NONE if first.contradicts_bound else trust
     reported = first.reported if trust is Trust.ALL else run(trust).reported
     for position in misdeclared:

@@ -42,7 +42,7 @@ def graphs_of(attribute: AttributeView) -> tuple[Any, ...]:
 def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
     """Yield the nodes of a graph or a function, each followed by the nodes of the graphs in it.
 
-    Nodes may be changed during the walk.
+    The caller may change the node that it has just received. The graphs in this node are read afterwards.
     """
     for node in holder:
         yield node

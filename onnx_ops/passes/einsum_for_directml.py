@@ -158,8 +158,10 @@ def _reshape(
 ) -> ir.Value:
     """Add a Reshape that joins the labels of each group to one axis, or separates them again. Return its output.
 
-    `axes` are the output axes. Nothing is added if each group is one label. If no group has several labels, an
-    Unsqueeze or Squeeze adds or removes the axes of size 1. Leading groups of one label keep even unknown sizes.
+    `axes` are the output axes. To join labels, `axes` are the groups. To separate them, each axis is a label.
+
+    Nothing is added if each group is one label. If no group has several labels, an Unsqueeze or Squeeze adds or removes
+    the axes of size 1. Leading groups of one label keep even unknown sizes.
 
     Raises:
         Skip: One of the other sizes is 0; two of them are not known; or one is not known, and a kept size may be 0.
@@ -175,7 +177,7 @@ def _reshape(
     inferred = sum(None in axis_factors for axis_factors in factors)
     may_keep_0 = not all(sizes[axis] for axis in axes[:kept_count])
     if inferred > 1 or 0 in chain.from_iterable(factors) or (inferred and may_keep_0):
-        raise Skip("a size is not known")
+        raise Skip("a size is not known or is 0")
     # In the shape of a Reshape, 0 copies the size of the same axis, and -1 stands for the one open size.
     shape = [-1 if None in numbers else prod(size for size in numbers if size is not None) for numbers in factors]
     nodes += build_reshape(value, [0] * kept_count + shape)

@@ -78,7 +78,8 @@ class FoldConstantsPass(SlicingPass):
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            # With constant parameters, onnxruntime infers another shape for a contested node than it computes.
+            # `node` computes a parameter of a contested node. If this were a constant, onnxruntime would infer another
+            # shape for the contested node than the one that it computes.
             return False
         if not all(value.producer() in constant_nodes or self._is_small_constant(value) for value in inputs):
             return False

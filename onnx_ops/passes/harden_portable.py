@@ -64,7 +64,8 @@ def harden_portably(
         model: The model; it is changed.
         profile: The target.
         without: Names in `FORMS` of forms that the target lacks, in addition to those of its profile.
-        read_as: The reading of backward Slices to the greatest integer, `standard` or `onnxruntime`. None: no change.
+        read_as: The reading of Slices with a step below 0 and an end of INT32_MAX or INT64_MAX: `standard` or
+            `onnxruntime`. If it is None, such Slices stay as they are.
         raises_opset: Whether an operator set below 13 becomes 13, if onnx can convert the model.
 
     Returns:
@@ -97,6 +98,7 @@ def harden_portably(
     skipped = [node for writer in writers for node in writer.skipped]
     # Two passes may skip a node for the same reason.
     notes += group_nodes(dict.fromkeys((node.op, node.node, f"{node.reason}: left as it is") for node in skipped))
+    # A pass reports this defect alone if no reading was chosen.
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
         option = spell("read_as", "--read-as")
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")

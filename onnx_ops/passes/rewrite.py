@@ -100,7 +100,7 @@ class Rewriting:
         by_pass = [(name, change) for name, changes in self.changes.items() for change in changes]
         findings = [(change.op, change.node, f"{change.outcome} ({name})") for name, change in by_pass]
         findings += [(skipped.op, skipped.node, f"{skipped.reason}: left as it is") for skipped in self.contested]
-        findings += [node.describe() for node in self.invalid]
+        findings += [node.to_finding() for node in self.invalid]
         if verbose:
             for name, nodes in self.skipped.items():
                 findings += [(node.op, node.node, f"skipped by {name}: {node.reason}") for node in nodes]
@@ -138,7 +138,7 @@ def check_passes(names: Sequence[str]) -> None:
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     """Run passes over a model until none of them finds anything more. `names` are names in `PASSES`.
 
-    Call this function inside `ready_for_passes`, because contested nodes stay marked.
+    Call this function inside `ready_for_passes`, which removes the marks that this function leaves on contested nodes.
 
     Raises:
         ModelError: The model is not well-formed.

@@ -60,7 +60,10 @@ def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Gen
 
 
 def _rename(message: Any, names: dict[str, str]) -> None:
-    """Replace the names in a protobuf message itself, and remove descriptions. New names are added to `names`."""
+    """Replace the names in the fields of a protobuf message, but not in messages inside it. Remove its descriptions.
+
+    New names are added to `names`.
+    """
     kind = message.DESCRIPTOR.name
 
     def new_name(old: str) -> str:

@@ -120,7 +120,8 @@ def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
     """
     high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1  # the greatest integer of the type
     low = -high - 1 if dtype.is_signed() else 0
-    # A list of Python integers: NumPy refuses to add -1 to unsigned integers, and a scalar would become an int64.
+    # NumPy refuses to add -1 to unsigned integers, but not to Python integers. The array needs an axis: for arrays
+    # without axes, NumPy would compute int64, which cannot hold all integers.
     wide = default.reshape(-1).astype(object)
     shifted = [np.where(wide == end, wide - step, wide + step) for step, end in ((1, high), (-1, low))]
     arrays = [array.astype(default.dtype).reshape(default.shape) for array in shifted]

@@ -22,7 +22,7 @@ from onnx_ops.verify.runnable import prepare_to_run
 from sliceport.arguments import is_path, read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.inputs import random_array
 from sliceport.diffing.side import RunFailed
-from sliceport.diffing.verify import first_that_runs
+from sliceport.diffing.verify import find_inputs_that_run
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
 from sliceport.engines.comparison import (
@@ -174,7 +174,7 @@ def _run_model(
     # Inputs and initializers cannot be observed as outputs, so `_add_given_values` adds them.
     observed = runnable.observe(sorted((read_names | written_names) & computed_names))
     side = onnxruntime_cpu.side()
-    inputs, outputs = first_that_runs(observed, side, shapes, arrays, seed)
+    inputs, outputs = find_inputs_that_run(observed, side, shapes, arrays, seed)
     runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read_names))]
     other_run, notes = run_with_other_values(observed, side, inputs)
     if other_run is not None:

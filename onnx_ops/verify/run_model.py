@@ -18,7 +18,7 @@ from onnx_ops.verify.runnable import Runnable, find_weights, read_complete_model
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import EXACT, compare_values, tolerance_of
 from sliceport.diffing.graph import only_moves
-from sliceport.diffing.verify import first_that_runs
+from sliceport.diffing.verify import find_inputs_that_run
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, HostDied, HostTimedOut
 from sliceport.engines.engine import Array, Value
@@ -52,7 +52,7 @@ def run_model(
     expected: dict[str, Value] | None = None
     if against:
         say(f"running the model on {onnxruntime_cpu.NAME}")
-        arrays, expected = first_that_runs(runnable, onnxruntime_cpu.side(), shapes, given, seed)
+        arrays, expected = find_inputs_that_run(runnable, onnxruntime_cpu.side(), shapes, given, seed)
     else:
         arrays = runnable.make_inputs(given, shapes, seed)
     with open_provider() as dml:
@@ -141,6 +141,7 @@ def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Valu
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     comparison = compare_values(name, computed, expected, tolerance)
     # A tolerance accepts a value that is within its absolute or its relative bound, so the smaller difference decides.
+    # The two bounds are equal here.
     difference = min(comparison.absolute, comparison.relative)
     return OutputRun(
         name, element, computed.shape, comparison.status, difference, tolerance.absolute, comparison.detail

@@ -94,8 +94,7 @@ class _DaskRunner:
         """Give all tasks to the workers, and yield the outcome of each task once."""
         client, completed, remaining = self._client, self._completed, iter(tasks)
         try:
-            # The run has written its journal already. A worker that sees this file sees the results; see
-            # `describe_refusal`.
+            # The last journal is of this run, or of one that began later. A worker that sees it sees the results.
             journal = open_store(job.root).names("runs")[-1]
             while True:
                 results = completed.next_batch(block=False)

@@ -49,10 +49,10 @@ def expand(
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
-    Hidden files and folders, whose names begin with a dot, are found only by name, or by a pattern in which the part
-    with the first wildcard, or a later part, begins with a dot. The models of a folder or glob are sorted by name. Two
-    names of one path are one model. A link to a model is another model. `leave_out` lists folders, or URLs of folders,
-    such as the folder of the results. Such a folder is entered only if a source begins in it.
+    Files and folders whose names begin with a dot are hidden. They are found by name, and by a pattern such as `.*`:
+    the part with the first wildcard, or a later part, begins with a dot. The models of a folder or glob are sorted by
+    name. Two names of one path are one model. A link to a model is another model. `leave_out` lists folders, or URLs of
+    folders, such as the folder of the results. Such a folder is entered only if a source begins in it.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.

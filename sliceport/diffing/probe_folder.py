@@ -21,7 +21,7 @@ from sliceport.diffing.kept_runs import digest_run
 from sliceport.diffing.probe import Cut, NodePath, State
 from sliceport.diffing.setup import DEFAULT_AGAINST, open_graph, read_shapes
 from sliceport.diffing.side import Side, read_side
-from sliceport.diffing.verify import first_that_runs
+from sliceport.diffing.verify import find_inputs_that_run
 from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
@@ -113,7 +113,7 @@ def probe(
     seed = read_seed(seed)
     model_digest = digest_run("model", graph.whole(), {})
     progress.say(f"running the model on {good}")
-    values, _ = first_that_runs(graph, good, shapes, arrays, seed)
+    values, _ = find_inputs_that_run(graph, good, shapes, arrays, seed)
     input_digest, high = digest_run("inputs", graph.whole(), values), len(NodePath(graph).numbers)
     about: dict[str, Any] = {"shapes": shapes, "seed": seed, "reference": reference, "anonymise": anonymise}
     state = State(model=model_digest, inputs=input_digest, high=high, cuts={}, **about)

@@ -80,7 +80,7 @@ def read_results(
     if digest_run("model", graph.whole(), {}) != state.model:
         raise UsageError(f"the results in '{name}' are of another model.")
     arrays = read_inputs(inputs)
-    for attempt in range(ATTEMPTS):  # the reference may have run only in a later attempt; see `first_that_runs`
+    for attempt in range(ATTEMPTS):  # the reference may have run only in a later attempt; see `find_inputs_that_run`
         values = graph.make_inputs(arrays, state.shapes, state.seed, attempt)
         if digest_run("inputs", graph.whole(), values) == state.inputs:
             break

@@ -187,7 +187,7 @@ class Verifier:
         self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
     ) -> tuple[dict[str, Array], dict[str, Value]]:
         say(f"running the original model on {self.reference}")
-        return first_that_runs(self.before, self.reference, shapes, arrays, seed)
+        return find_inputs_that_run(self.before, self.reference, shapes, arrays, seed)
 
     def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
         """Compare the outputs of both models on each set of inputs, until they differ.
@@ -339,7 +339,7 @@ def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[
         raise
 
 
-def first_that_runs(
+def find_inputs_that_run(
     model: ModelToRun, side: Side, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
 ) -> tuple[dict[str, Array], dict[str, Value]]:
     """Return inputs that a model runs on, and its outputs.

@@ -55,8 +55,8 @@ def diff_node_data(report: DiffReport, model: str) -> str:
                 if case.holder is None:
                     yield Mark(node.all_names, text, color)
                 else:
-                    # The last part of `scope[0]` is the branch of an If, or the iteration of a Loop or Scan, whose body
-                    # is the attribute `body`.
+                    # `scope[0]` ends with the branch of an If, as the attribute with the body is named, or with the
+                    # iteration of a Loop or Scan, whose attribute is named `body`.
                     title = case.scope[0].rpartition(", ")[2]
                     attribute = title if title in ("then_branch", "else_branch") else "body"
                     # Nodes in a body of a body have no ids, so only the holder is marked.

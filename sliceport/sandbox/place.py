@@ -56,7 +56,7 @@ def fill_folder(
     _refuse_name(target)
     if os.path.lexists(target):
         if not overwrite:
-            raise _already_exists(target, "folder")
+            raise _existing_target_error(target, "folder")
         if not os.path.isfile(target / mark) or target.is_symlink():
             raise UsageError(f"output '{target}' is not a folder of an earlier run, so it is not overwritten.")
         try:
@@ -145,7 +145,7 @@ def _refuse_target(file: Path, overwrite: bool) -> None:
     if os.path.isdir(file):
         raise UsageError(f"output '{file}' is a folder.")
     if os.path.lexists(file) and not overwrite:
-        raise _already_exists(file, "name")
+        raise _existing_target_error(file, "name")
 
 
 def _refuse_name(target: Path) -> None:
@@ -154,7 +154,7 @@ def _refuse_name(target: Path) -> None:
         raise UsageError(f"output '{target}' has a name that Windows does not allow for files; give another name.")
 
 
-def _already_exists(target: Path, noun: str) -> UsageError:
+def _existing_target_error(target: Path, noun: str) -> UsageError:
     """Return the error for a file or folder that must not be replaced."""
     option = spell("overwrite=True", "--overwrite")
     return UsageError(f"output '{target}' exists; give another {noun} or {option}.")
@@ -216,13 +216,13 @@ def _scratch_beside(target: Path) -> Iterator[Path]:
     try:
         yield folder
     except OSError as error:
-        raise _cannot_write(target, error) from None
+        raise _write_error(target, error) from None
     finally:
         if _deferral is None or all(placement.scratch != folder for placement in _deferral.placements):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _cannot_write(target: Path, error: OSError) -> UsageError:
+def _write_error(target: Path, error: OSError) -> UsageError:
     return UsageError(f"output '{target}' cannot be written ({error.strerror or error}).")
 
 
@@ -249,7 +249,7 @@ class Placement:
         try:
             _rename(self.pairs, self.overwrite)
         except OSError as error:
-            raise _cannot_write(self.pairs[-1][1], error) from None  # the path that the user gave is last
+            raise _write_error(self.pairs[-1][1], error) from None  # the path that the user gave is last
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
@@ -313,7 +313,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
     targets = [target for _, target in pairs]
     existing = [target for target in targets if os.path.lexists(target)]
     if existing and not overwrite:  # another process has made it in the meantime
-        raise _already_exists(existing[0], "name")
+        raise _existing_target_error(existing[0], "name")
     if len(pairs) == 1 and not pairs[0][0].is_dir():
         move(*pairs[0], overwrite=overwrite)  # replaces the old file in one step
         return

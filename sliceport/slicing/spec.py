@@ -68,10 +68,10 @@ class AxisSlice(NamedTuple):
         return AxisSlice(start, max(end, -size - 1), step)
 
     def rows(self, size: int) -> AxisSlice | None:
-        """Return a part of the axis that consists of rows of `step` elements, one row for each selected element.
+        """Return a slice of step 1 that contains the selected elements, for a Reshape to rows of `step` elements.
 
-        Each selected element is at the same position in its row. The slice must go forward. Return None if the axis is
-        too short for whole rows.
+        There is one row for each selected element, which is at the same position in its row. This slice must go
+        forward. Return None if the axis is too short for whole rows.
 
         >>> AxisSlice(1, 6, 2).rows(6)
         AxisSlice(start=0, end=6, step=1)

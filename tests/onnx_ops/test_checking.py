@@ -30,7 +30,7 @@ from sliceport.defects.onnxruntime import EINSUM_OF_EMPTY
 from sliceport.defects.reported import REPORTED
 from sliceport.defects.table import DEFECTS
 from sliceport.defects.validity import FAILS_AT_ZERO
-from sliceport.diffing.verify import first_that_runs
+from sliceport.diffing.verify import find_inputs_that_run
 from sliceport.errors import ModelError
 
 FRAGILE = {"ts_esm_dyn_12": {FAILS_AT_ZERO}, "ts_xlnet_dyn_12": {EINSUM_OF_EMPTY}}
@@ -235,10 +235,10 @@ def test_check_and_harden_name_the_same_nodes(path: Path) -> None:
 def test_export_that_is_fragile_at_size_0_fails_there() -> None:
     runnable, side = prepare_to_run(read_any(conftest.MODELS / "ts_esm_dyn_12.onnx")), onnxruntime_cpu.side()
     (name,) = runnable.inputs
-    first_that_runs(runnable, side, {name: (1, 1)}, {}, 0)
+    find_inputs_that_run(runnable, side, {name: (1, 1)}, {}, 0)
     for shape in ((0, 5), (2, 0)):
         with pytest.raises(ModelError, match="while running Reshape node"):
-            first_that_runs(runnable, side, {name: shape}, {}, 0)
+            find_inputs_that_run(runnable, side, {name: shape}, {}, 0)
 
 
 GOOD_ANSWERS = {

@@ -17,7 +17,7 @@ np.seterr(all="ignore")
 
 
 def run_onnxruntime(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any]:
-    """Return the outputs of a model on a provider of onnxruntime, or of a module with the same functions."""
+    """Return the outputs of a model on a provider. The module may be another one with the functions of onnxruntime."""
     runtime = importlib.import_module(options.runtime)
     session = runtime.InferenceSession(str(model), providers=[(options.provider, dict(options.option))])
     if options.provider not in session.get_providers():  # onnxruntime fell back to its CPU provider

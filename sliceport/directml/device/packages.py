@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from sliceport.directml.device.errors import DeviceError
-from sliceport.directml.device.programs import run, source
+from sliceport.directml.device.programs import host_file, run
 
 _KEYRINGS = ("debian-archive-keyring.pgp", "debian-archive-keyring.gpg")
 
@@ -39,7 +39,7 @@ class PackageIndex:
             "Package: {}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 999:1\nDescription: absent\n\n"
         )
         (folder / "status").write_text("".join(entry.format(name) for name in absent))
-        (folder / "apt.conf").write_text(source("apt.conf").read_text().replace("{folder}", str(folder)))
+        (folder / "apt.conf").write_text(host_file("apt.conf").read_text().replace("{folder}", str(folder)))
         self._apt_get("update")
 
     def find(self, names: Sequence[str], alone: Sequence[str]) -> dict[str, int]:

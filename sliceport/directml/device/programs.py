@@ -10,7 +10,7 @@ from pathlib import Path
 from sliceport.directml.device.errors import DeviceError
 
 
-def source(name: str) -> Path:
+def host_file(name: str) -> Path:
     """Return the path of a file in the package's folder `host`."""
     return Path(str(resources.files("sliceport.directml.device").joinpath("host"))) / name
 

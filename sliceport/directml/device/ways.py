@@ -10,14 +10,14 @@ from functools import cache
 from pathlib import Path
 
 from sliceport.directml.device.errors import DeviceError
-from sliceport.directml.device.programs import run, source
+from sliceport.directml.device.programs import host_file, run
 
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc")
 
 
 def _user_namespaces(root: Path) -> list[str]:
     """Return a command that enters a root folder in new namespaces, where this user has the rights of root."""
-    return [*_NAMESPACES, "--user", "--map-root-user", "sh", str(source("enter.sh")), "mount", str(root)]
+    return [*_NAMESPACES, "--user", "--map-root-user", "sh", str(host_file("enter.sh")), "mount", str(root)]
 
 
 def _bubblewrap(root: Path) -> list[str] | None:
@@ -30,12 +30,12 @@ def _bubblewrap(root: Path) -> list[str] | None:
 def _chroot(root: Path) -> list[str] | None:
     """Return a command that enters a root folder in new namespaces, or None if this process is not root."""
     is_root = sys.platform != "win32" and os.geteuid() == 0  # Windows has no geteuid
-    return [*_NAMESPACES, "sh", str(source("enter.sh")), "mount", str(root)] if is_root else None
+    return [*_NAMESPACES, "sh", str(host_file("enter.sh")), "mount", str(root)] if is_root else None
 
 
 def _proot(root: Path) -> list[str]:
     """Return a command that enters a root folder with the proot that is installed in it."""
-    return ["sh", str(source("enter.sh")), "proot", str(root)]
+    return ["sh", str(host_file("enter.sh")), "proot", str(root)]
 
 
 WAYS: dict[str, Callable[[Path], list[str] | None]] = {

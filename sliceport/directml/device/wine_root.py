@@ -19,7 +19,7 @@ from sliceport.directml.device.backend import HostBackend, Progress
 from sliceport.directml.device.errors import DeviceError
 from sliceport.directml.device.libraries import install_libraries
 from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
-from sliceport.directml.device.programs import run, source
+from sliceport.directml.device.programs import host_file, run
 
 _RECIPE = 1
 """Version of the recipe. Increase it when installations change in a way that `_ingredients` does not show."""
@@ -84,7 +84,7 @@ class WineRoot(HostBackend):
 
     def _ingredients(self) -> str:
         packages = (_SUITE, _PACKAGES, _PACKAGES_ALONE, _ABSENT, _COMPILER, _HEADERS, _LEFT_OUT_OF_COMPILER)
-        return f"{_RECIPE} {packages} {_OPTIONS} {[source(name).read_text() for name in _SOURCES]}"
+        return f"{_RECIPE} {packages} {_OPTIONS} {[host_file(name).read_text() for name in _SOURCES]}"
 
     def build(self, folder: Path, say: Progress) -> None:
         """Unpack Wine and a compiler, build the host program, remove the compiler, and make a Wine prefix."""
@@ -95,7 +95,7 @@ class WineRoot(HostBackend):
         install_libraries(home, say)
         say("building the host program")
         for name in _SOURCES:
-            shutil.copyfile(source(name), home / name)
+            shutil.copyfile(host_file(name), home / name)
         run(compile_command(folder, "host"), "the compiler")
         dlls = [f"/{_DLLS}/{path.name}" for path in (folder / _DLLS).iterdir()]
         run([*enter_compiler(folder, "strip"), "--strip-all", *dlls], "strip")  # removes debug information
@@ -117,7 +117,7 @@ class WineRoot(HostBackend):
         files = index.download(sizes)
         say("unpacking what DirectML needs of them (about 320 MB in the end)")
         # files.txt lists the files that were read when DirectML ran or a Wine prefix was created, and their libraries.
-        needed = re.compile("|".join(map(fnmatch.translate, source("files.txt").read_text().split())))
+        needed = re.compile("|".join(map(fnmatch.translate, host_file("files.txt").read_text().split())))
         for name in for_root:
             unpack(files[name], root, needed.match)
         for name in for_compiler.keys() - for_root:

@@ -102,8 +102,8 @@ def test_another_recipe_has_another_folder_and_the_old_one_is_named(
 def test_the_recipe_covers_the_sources(changed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     before = WineRoot().hash_recipe()
     (tmp_path / changed).write_text("changed")
-    original = programs.source
-    monkeypatch.setattr(wine_root, "source", lambda name: tmp_path / name if name == changed else original(name))
+    original = programs.host_file
+    monkeypatch.setattr(wine_root, "host_file", lambda name: tmp_path / name if name == changed else original(name))
     assert WineRoot().hash_recipe() != before
 
 
