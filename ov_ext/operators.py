@@ -135,7 +135,8 @@ def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
         InvalidSlice: A mask holds a number that does not fit into 64 bits. Only 0 and 1 are valid.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # All other masks are checked by the native operator, which checks its inputs first, as the Python operator does.
+    # Only masks beyond 64 bits are checked here. The native operator checks the others after its inputs, as the Python
+    # operator does.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()

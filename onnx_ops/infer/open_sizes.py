@@ -65,7 +65,7 @@ class OpenSizes:
             inputs = [value for value in owner.inputs if value is not None]
             if is_standard(owner, "Scan"):
                 decides = any(self.size_of(value, 0) == name for value in inputs)
-            else:
+            else:  # the condition of an If, or the count and condition of a Loop: if computed, any size may decide
                 decides = not all(id(value) in self._input_ids or constant(value) is not None for value in inputs[:2])
             if decides:
                 return True

@@ -278,7 +278,7 @@ class NodePass(SlicingPass):
         return cast("T", result)
 
     def _visit(self, node: ir.Node, opset: int) -> None:
-        """Call `_rewrite` for a node. Skip the node if it or its arity is invalid, or for one of `SKIPS`."""
+        """Call `_rewrite` for a node. Skip an invalid node, and one for which `_rewrite` raises one of `SKIPS`."""
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return

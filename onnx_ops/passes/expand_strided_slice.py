@@ -77,7 +77,8 @@ def _unmask(spec: StridedSliceSpec, position: int) -> AxisSlice:
     far_start, far_end = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
     start = far_start if begin is None else begin
     end = far_end if end is None else end
-    # Such a slice selects nothing, but onnxruntime would reverse the axis. The new end selects nothing on all engines.
+    # A backward slice with a contested end selects nothing, but onnxruntime would reverse the axis. With the new end,
+    # all engines select nothing.
     if step < 0 and end in CONTESTED_ENDS:
         end = min(CONTESTED_ENDS) - 1
     return AxisSlice(start, end, step)

@@ -245,6 +245,7 @@ class _Results:
         # The device cannot fuse the nodes of a `spread` cut. If such a cut is right, a fusion of its nodes is to blame.
         right_spreads = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and not verdicts[each]}
         note = ""
+        # A round runs the last node alone, unless the probe cannot hold the values of this cut.
         if not any(self.path.nodes_of(each) == list(case.numbers[-1:]) for each in self.round.state.cuts.values()):
             note = f"a probe cannot hold values that {case.culprit} reads or writes, so it did not run alone"
         elif next(graph.bodies(case.numbers[-1], case.values, good.run), None) is not None:

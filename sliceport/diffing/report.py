@@ -69,6 +69,7 @@ class Part:
         lines = [f"first node that {'fails' if case.failure.is_of_run else 'differs'}: {case.place}{inside}"]
         if count > 1:
             failure = "failure" if case.failure.is_of_run else "difference"
+            # With suspects, it is not proved that the failure needs all of these nodes.
             needs = f"the smallest model with the {failure} has" if case.suspects else f"the {failure} needs"
             lines.append(f"{needs} {count} nodes{' together' * (not case.suspects)}: {listed}")
         lines.append(f"{case.failure.output or 'the run'}: {case.failure.message}")

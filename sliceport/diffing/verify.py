@@ -227,8 +227,8 @@ class Verifier:
         If `trial.before` is an engine, it computes the expected outputs. Otherwise, they are `run.outputs`.
 
         Raises:
-            _NotComparedError: The engine does not run the original model. Or, in a trial with `before`, it refuses only
-                the changed model, in a run whose open axes have other sizes than in the first run.
+            _NotComparedError: The engine does not run the original model. Or the engine of a trial with `before` fails
+                only on the changed model, and the open axes of the run have other sizes than in the first run.
             NotVerified: An output cannot be compared, or the outputs of the original model vary from run to run.
         """
         where = f"{trial.where}{run.label}"
