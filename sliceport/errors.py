@@ -6,6 +6,7 @@ exist. It must be understandable inside another library's traceback.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -81,7 +82,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     for cause in list_causes(error):
         # Our messages may quote names that users give. A process that C++ ends has printed the text to stderr.
         text = getattr(cause, "stderr", "") if isinstance(cause, SliceportError) else str(cause)
-        if isinstance(cause, MemoryError) or any(part in text for part in _OUT_OF_MEMORY):
+        is_refused = isinstance(cause, OSError) and cause.errno == errno.ENOMEM  # its text differs between systems
+        if isinstance(cause, MemoryError) or is_refused or any(part in text for part in _OUT_OF_MEMORY):
             return True
     return False
 
