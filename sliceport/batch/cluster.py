@@ -66,8 +66,7 @@ def open_cluster(url: str) -> Runner:
     except Exception as error:  # each cause, such as the network or TLS, has errors of its own
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
         raise UsageError(f"--cluster: the scheduler at {address} cannot be reached ({reason}).") from None
-    completed = as_completed(loop=client.loop, with_results=True, raise_errors=False)
-    return _DaskRunner(client, address, completed).run
+    return _DaskRunner(client, address, as_completed(loop=client.loop, with_results=True, raise_errors=False)).run
 
 
 class _DaskRunner:
@@ -102,12 +101,12 @@ class _DaskRunner:
                 if any(future.cancelled() for future in self._tasks):
                     raise self._loss
                 outcomes, refused = self._read_results(job, results)
+                yield from outcomes  # before the next requests, which may end the run
                 self._look_for_workers()
                 # If a worker dies, Dask counts that against each of its tasks, and gives up a task after a few deaths.
                 # So the scheduler gets only a few tasks for each thread, and no worker can have many.
                 limit = max(32, 4 * sum(self._threads.values())) - len(self._tasks) - len(refused)
                 self._submit(job, journal, [*refused, *islice(remaining, max(0, limit))])
-                yield from outcomes
                 if not self._tasks:
                     return
                 with completed.thread_condition:
@@ -229,11 +228,10 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
 
 
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
-    """Return why this worker cannot take part in a run; return "" if the worker sees the results and the model.
+    """Return the reason that `serve` returns. Return "" if this worker sees the results and the model.
 
-    The reason continues a sentence that begins with `the worker`. The folder or URL `root` holds the results if it
-    contains the journal, because the name of the journal is random. `model` is a path. It is None if the model is at a
-    URL, or if the client does not see the model either.
+    The folder or URL `root` holds the results if it contains the journal, because the name of the journal is random.
+    `model` is a path. It is None if the model is at a URL, or if the client does not see the model either.
     """
     try:
         sees_results = open_store(root).has(journal)
