@@ -14,12 +14,13 @@ from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICING, constant, is_operator, is_standard, read_int
+from onnx_ops.model.specs import slice_spec
 from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
 from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM, open_sizes
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
-from sliceport.errors import InvalidSlice
+from sliceport.errors import DynamicSlice, InvalidSlice
 
 _HIDDEN = "SliceportHidden"  # the operators of hidden nodes begin with it
 _SIZES = ("Shape", "Size")
@@ -75,7 +76,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         _declare_data_of_flattens(nodes, facts)
         hidden += _mistaken_by_onnxscript(nodes, facts, standard_opset(model.opset_imports))
     elif optimizer == ONNXSLIM:
-        hidden += _mistaken_by_onnxslim(nodes)
+        hidden += _mistaken_by_onnxslim(nodes, standard_opset(model.opset_imports))
     withheld: dict[str, Mapping[str, ir.Attr]] = {}
     for number, node in enumerate(dict.fromkeys(hidden)):
         # A node of another domain keeps the domain, because `show_nodes` moves nodes of OPAQUE_DOMAIN to ONNX's own.
@@ -243,7 +244,7 @@ def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) ->
     return static_sizes(dims[:axis]) is not None or static_sizes(dims[axis:]) is not None
 
 
-def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+def _mistaken_by_onnxslim(nodes: Iterable[ir.Node], opset: int) -> Iterator[ir.Node]:
     """Yield the nodes that OnnxSlim 0.1.98 replaces by nodes with other results.
 
     - It removes a Slice whose parameters are not constant, and divides a Split with such parameters into equal parts.
@@ -263,17 +264,20 @@ def _mistaken_by_onnxslim(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
         has_empty_operand = is_standard(node, "Concat") and any(
             tensor is not None and tensor.size == 0 for tensor in map(constant, inputs)
         )
-        if is_open or has_mask or has_empty_operand or (is_computed and len(node.outputs) > 1) or _is_clamped(node):
+        if (
+            is_open
+            or has_mask
+            or has_empty_operand
+            or (is_computed and len(node.outputs) > 1)
+            or _is_clamped(node, opset)
+        ):
             yield node
 
 
-def _is_clamped(node: ir.Node) -> bool:
+def _is_clamped(node: ir.Node, opset: int) -> bool:
     """Return whether a node is a Slice with a step below 0 or a start near INT64_MIN."""
-    tensors = (
-        [None if value is None else constant(value) for value in node.inputs] if is_standard(node, "Slice") else []
-    )
-    limits = {1: -(2**62), 4: 0}  # by the index of the input: starts and steps
-    return any(
-        tensor is not None and index in limits and bool((tensor.numpy() < limits[index]).any())
-        for index, tensor in enumerate(tensors)
-    )
+    try:
+        spec = slice_spec(node, opset) if is_standard(node, "Slice") else None
+    except (InvalidSlice, DynamicSlice):
+        return False
+    return spec is not None and (min(spec.starts, default=0) < -(2**62) or min(spec.steps or (), default=1) < 0)
