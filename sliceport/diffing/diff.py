@@ -190,12 +190,11 @@ class _Comparison:
                 return replace(runs[-1], actual=self._run_second(inputs))
         run = replace(runs[0], actual=self._run_second(runs[0].inputs))
         if isinstance(run.actual, Failure) and isinstance(run.expected, Failure):
-            who, first, second = "engine runs the model", "on", "on"
-            if self.first is not self.second:
-                who, first, second = "model runs", "the first one on", "the second one on"
+            second, first = f"on {self.bad}, {run.actual.message}", f"on {self.good}, {run.expected.message}"
+            if self.first is self.second:
+                raise ModelError(f"neither engine runs the model{with_shapes(shapes)}: {second}; {first}.")
             raise ModelError(
-                f"neither {who}{with_shapes(shapes)}: {second} {self.bad}, {run.actual.message}; "
-                f"{first} {self.good}, {run.expected.message}."
+                f"neither model runs{with_shapes(shapes)}: the second one {second}; the first one {first}."
             )
         return run
 
