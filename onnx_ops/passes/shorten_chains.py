@@ -49,11 +49,10 @@ class SliceChain:
             for axis in sorted(normalize_axis(axis, rank + len(added)) for axis in added):
                 self.axes.insert(axis, NEW)
         elif node.op_type == "Slice":
-            for axis, entry in read_slice(node, opset, self.shape).items():
-                self._cut(axis, entry)
+            self._cut(read_slice(node, opset, self.shape))
         elif node.op_type == "Gather":
             axis, selected, is_scalar = read_gather(node, opset, self.shape)
-            self._cut(axis, AxisSlice.of(selected))
+            self._cut({axis: AxisSlice.of(selected)})
             if is_scalar:
                 del self.axes[axis]
         else:
@@ -86,14 +85,13 @@ class SliceChain:
                 dropped.remove(axis)
         return dropped, [i for i, axis in enumerate(axes) if axis == NEW]
 
-    def _cut(self, axis: int, entry: AxisSlice) -> None:
-        """Cut an axis of the output so far, or raise Skip if no Slice of the input selects the same."""
-        input_axis = self.axes[axis]
-        if input_axis != NEW:
-            before = {input_axis: self.entries[input_axis]} if input_axis in self.entries else {}
-            self.entries.update(compose_entries(before, {input_axis: entry}, self.sizes))
-        elif not entry.is_whole(1):
+    def _cut(self, cuts: dict[int, AxisSlice]) -> None:
+        """Cut axes of the output so far, or raise Skip, and cut none, if no Slice of the input selects the same."""
+        if any(self.axes[axis] == NEW and not entry.is_whole(1) for axis, entry in cuts.items()):
             raise Skip("it cuts a new axis")
+        entries = {self.axes[axis]: entry for axis, entry in cuts.items() if self.axes[axis] != NEW}
+        before = {axis: self.entries[axis] for axis in entries if axis in self.entries}
+        self.entries.update(compose_entries(before, entries, self.sizes))
 
     def single_index(self, dropped: Sequence[int]) -> int | None:
         """Return the index for one Gather that replaces the chain's Slice and its Squeeze of the `dropped` axes.
