@@ -29,6 +29,8 @@ OTHER_DOMAIN_NAME = 0.15
 """The share of cases that call the domain of ONNX's own operators by its other name."""
 SIMPLIFIED = 0.1
 """The share of cases that each optimizer takes part in."""
+CHAINS = 0.15
+"""The share of cases that are one chain of slices, squeezes and unsqueezes."""
 _MAX_ELEMENTS = 400
 _FUNCTION_OPSET = 14
 _CONSTANTS = "".join(f"k{i} = Constant <value_ints = [{i}]> () " for i in range(3))
@@ -67,8 +69,10 @@ class Builder(NodeBuilder):
         shape = drawing.shape(self.random, (1, 2, 3, 4), _MAX_ELEMENTS)
         opened = [axis for axis in range(len(shape)) if self.random.random() < 0.3]
         self.add_input("x", numbers(shape), opened)
+        is_chain = not self.makers and self.random.random() < CHAINS
+        self.makers = ("slice", "view", "view") if is_chain else self.makers
         for _ in range(self.random.randint(2, 10)):
-            self.add_something()
+            self.add_something(among=1 if is_chain else 4)
         if len(self.data) == 1:
             self.node("Identity", ["x"])
         model = self.model(self.outputs())
@@ -111,7 +115,8 @@ class Builder(NodeBuilder):
         called = [function for name, function in self.functions.items() if any(n.op_type == name for n in self.nodes)]
         return helper.make_model(graph, opset_imports=imports, ir_version=self.ir_version, functions=called)
 
-    def add_something(self) -> None:
+    def add_something(self, among: int = 4) -> None:
+        """Add one node or a few, which read one of the last `among` values that can be cut."""
         sources = [name for name in self.data if self.values[name].ndim and self.values[name].size < _MAX_ELEMENTS]
         makers: list[Callable[[str], object]] = [self.add_slice] * 4
         makers += [self.add_siblings, self.add_split, self.add_split, self.add_view, self.add_view, self.add_transpose]
@@ -126,7 +131,7 @@ class Builder(NodeBuilder):
         if self.makers:
             makers = [getattr(self, f"add_{name}") for name in self.makers]
         if sources:
-            self.random.choice(makers)(self.random.choice(sources[-4:]))
+            self.random.choice(makers)(self.random.choice(sources[-among:]))
 
     def add_slice(self, source: str) -> None:
         rank = self.values[source].ndim
