@@ -16,7 +16,7 @@ from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from onnx_ops.model.walk import model_graphs, model_nodes
 from sliceport.arguments import is_path
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, UsageError, is_out_of_memory
 from sliceport.wording import shorten
 
 if TYPE_CHECKING:
@@ -56,10 +56,8 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
         return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
         reason = f"it cannot be read ({error.strerror or error})"
-    except MemoryError:
-        raise
     except Exception as error:  # protobuf raises errors of its own classes, which differ between its versions
-        if "alloc failed" in str(error):
+        if is_out_of_memory(error):
             raise MemoryError from None
         reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
     raise ModelError(f"'{os.fspath(path)}': {reason}.")

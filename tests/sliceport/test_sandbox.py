@@ -21,7 +21,7 @@ import sandbox_calls
 import sandbox_child
 from processes import assert_gone, children, descriptors_left, ticks
 
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, UsageError, is_out_of_memory
 from sliceport.sandbox import child, child_process, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.sandbox.held_up import is_held_up
@@ -223,6 +223,33 @@ def test_errors_that_cannot_be_made_again_are_told() -> None:
 
 
 LACKS = (MemoryError(), ValueError("Arena alloc failed"), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+FAILS = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Expand node. Name:'n' Status Message:"
+LACKING_TEXTS = (
+    "std::bad_alloc",
+    "Error parsing message with type 'onnx.ModelProto': Arena alloc failed",
+    f"{FAILS} /core/bfc_arena.cc:360 void* Alloc(size_t, bool) Failed to allocate memory for requested buffer of size 8\n",
+    "[ONNXRuntimeError] : 1 : FAIL : Exception during loading: std::bad_alloc",
+    "Exception from src/core.cpp:105:\nLoading input model\nstd::bad_alloc\n\n",
+)
+NAMES = ("std::bad_alloc", "alloc failed", "Failed to allocate memory for requested buffer of size 8")
+
+
+@pytest.mark.parametrize("text", LACKING_TEXTS)
+def test_text_of_engine_that_lacks_memory_is_recognised(text: str) -> None:
+    assert is_out_of_memory(RuntimeError(text))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_in_errors_are_not_a_lack_of_memory(name: str) -> None:
+    for text in (
+        FAILS.replace("'n'", f"'{name}'") + " invalid expand shape",
+        f"No graph was found in the protobuf of '/m/{name}'.",
+        f"Could not open the file: /m/{name}",
+        f'This is an invalid model. In Node, ("{name}", Slice, "", -1) : ("x": tensor(float)) -> ("{name}")',
+    ):
+        assert not is_out_of_memory(RuntimeError(text)), text
+
+
 DIED = ChildDied("was ended by SIGABRT", "what():  std::bad_alloc")
 
 
