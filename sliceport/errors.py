@@ -94,6 +94,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return False
 
 
+def model_error(message: str, cause: BaseException) -> ModelError | MemoryError:
+    """Return a ModelError with a message, or a MemoryError if its cause is that there was not enough memory."""
+    return MemoryError(message) if is_out_of_memory(cause) else ModelError(message)
+
+
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:
     """Return the error for a name that is not in `known`. Its message lists these names and suggests a similar one."""
     from difflib import get_close_matches

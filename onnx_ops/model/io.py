@@ -16,7 +16,7 @@ from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
 from onnx_ops.model.walk import graphs_outside_functions, model_graphs, model_nodes
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, UsageError, model_error
 from sliceport.sandbox.place import check_not_read, write_files
 
 
@@ -61,7 +61,7 @@ def to_ir(checked: CheckedModel) -> ir.Model:
         try:
             model = ir.serde.deserialize_model(checked.proto)
         except Exception as error:
-            raise ModelError(f"the model cannot be represented: {describe_cause(error)}.") from error
+            raise model_error(f"the model cannot be represented: {describe_cause(error)}.", error) from error
         for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
             if "ai.onnx" in imports:
                 imports.setdefault("", imports.pop("ai.onnx"))
@@ -277,7 +277,7 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
     except (ModelError, OSError):  # `write_files` turns an OSError into a UsageError
         raise
     except Exception as error:  # onnx-ir has several classes of errors
-        raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
+        raise model_error(f"{path.name!r} cannot be written: {describe_cause(error)}.", error) from error
 
 
 @contextmanager

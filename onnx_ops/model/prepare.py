@@ -14,7 +14,7 @@ from onnx_ir.passes.common import InlinePass, inliner
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
 from onnx_ops.model.walk import all_nodes, all_values, graphs_outside_functions, model_graphs, model_nodes
-from sliceport.errors import ModelError
+from sliceport.errors import ModelError, model_error
 from sliceport.wording import shorten
 
 
@@ -35,7 +35,7 @@ def inline_functions(model: ir.Model) -> None:
             InlinePass()(model)
     except Exception as error:
         reason = shorten(str(error.__cause__ or error))
-        raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
+        raise model_error(f"a function of the model cannot be inlined ({reason}).", error) from error
 
 
 def _remove_unused_functions(model: ir.Model) -> None:
@@ -149,7 +149,7 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
             metadata_props=dict(tensor.metadata_props),
         )
     except Exception as error:  # onnx-ir has several classes of errors for unreadable files
-        raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
+        raise model_error(f"the data of tensor {tensor.name!r} cannot be read ({error}).", error) from error
     finally:
         if not was_open:
             release(tensor)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from onnx_ops.model.element_type import BITS
 from sliceport.engines.engine import TensorBytes, Value, WholeModel
-from sliceport.errors import ModelError, is_out_of_memory
+from sliceport.errors import model_error
 
 STRING = 8  # the number of the element type in TensorProto
 LEVELS = {
@@ -118,9 +118,7 @@ def run(
     except ImportError:
         raise
     except Exception as error:  # onnxruntime's classes of errors have no base class of their own
-        if is_out_of_memory(error):
-            raise MemoryError from None
-        raise ModelError(" ".join(_POSITION.sub("", str(error)).split())) from None
+        raise model_error(" ".join(_POSITION.sub("", str(error)).split()), error) from None
     finally:
         _fill_new_memory(0)
 

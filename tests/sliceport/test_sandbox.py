@@ -223,11 +223,11 @@ def test_errors_that_cannot_be_made_again_are_told() -> None:
 
 
 LACKS = (MemoryError(), ValueError("Arena alloc failed"), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
-FAILS = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Expand node. Name:'n' Status Message:"
+FAILS = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running a node. Name:'n' Status Message:"
 LACKING_TEXTS = (
     "std::bad_alloc",
     "Error parsing message with type 'onnx.ModelProto': Arena alloc failed",
-    f"{FAILS} /core/bfc_arena.cc:360 void* Alloc(size_t, bool) Failed to allocate memory for requested buffer of size 8\n",
+    f"{FAILS} /core/bfc_arena.cc:360 void* Alloc(size_t) Failed to allocate memory for requested buffer of size 8\n",
     "[ONNXRuntimeError] : 1 : FAIL : Exception during loading: std::bad_alloc",
     "Exception from src/core.cpp:105:\nLoading input model\nstd::bad_alloc\n\n",
 )

@@ -279,6 +279,20 @@ def test_a_process_that_ended_is_announced(monkeypatch: pytest.MonkeyPatch) -> N
     assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
 
 
+def test_model_nested_too_deep_for_protobuf_is_read_from_memory() -> None:
+    proto = model("(float[4] x, bool c) => (float[2] y) <int64[1] s = {1}, int64[1] e = {3}> { y = Slice (x, s, e) }")
+    graph = proto.graph
+    for _ in range(40):  # protobuf parses 33 graphs in one another
+        node = graph.node[0]
+        body = node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g
+        body.node.add(op_type="Slice", input=node.input, output=["y"])
+        body.output.add(name="y")
+        node.op_type, node.input[:], graph = "If", ["c"], body
+    assert sliceport.check(proto).is_clean
+    for function in (sliceport.rewrite, sliceport.harden):
+        assert function(proto).model.graph.node == proto.graph.node
+
+
 def test_graphs_that_are_nested_too_deep_have_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "call", Mock(side_effect=ChildDied("was ended by SIGSEGV")))
     monkeypatch.setattr(inference, "propagate", Mock(side_effect=RecursionError))
