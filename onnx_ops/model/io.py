@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,18 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
-from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
+from onnx_ops.model.prepare import (
+    TensorAndSetter,
+    external_attributes,
+    external_initializers,
+    external_tensors,
+    load_external,
+    name_left_out_outputs,
+    open_negative_sizes,
+    release,
+)
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
-from onnx_ops.model.walk import graphs_outside_functions, model_graphs, model_nodes
+from onnx_ops.model.walk import graphs_outside_functions, model_graphs
 from sliceport.errors import ModelError, UsageError, model_error
 from sliceport.sandbox.place import check_not_read, write_files
 
@@ -93,44 +101,6 @@ _MIN_EXTERNAL = 256
 """A limit in bytes: up to this size, weights of a model that moves to another folder are stored in the model itself."""
 _MAX_EMBEDDED = 2**28
 """A limit in bytes for all external tensors together that `_embed_tensors` loads into a model that moves."""
-_TensorAndSetter = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
-"""An external tensor of a model, and a function that puts another tensor in its place."""
-
-
-def external_tensors(model: ir.Model) -> Iterator[_TensorAndSetter]:
-    """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
-    yield from _external_initializers(model_graphs(model))
-    yield from _external_attributes(model)
-
-
-def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_TensorAndSetter]:
-    """Yield the external initializers of graphs, each with a function that puts another tensor in its place."""
-    for graph in graphs:
-        for value in graph.initializers.data.values():  # a dict; the UserDict around it is slower
-            if isinstance(value.const_value, ir.ExternalTensor):
-                yield value.const_value, partial(setattr, value, "const_value")
-
-
-def _external_attributes(model: ir.Model) -> Iterator[_TensorAndSetter]:
-    """Yield the external tensors in attributes of nodes and in default attributes of functions, with their setters."""
-    by_node = [node.attributes for node in model_nodes(model)]
-    for attributes in (*by_node, *(function.attributes for function in model.functions.values())):
-        for name, attribute in attributes.data.items():
-            if attribute.type in (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS) and not attribute.is_ref():
-                tensors = [attribute.value] if attribute.type == ir.AttributeType.TENSOR else list(attribute.value)
-                for i, tensor in enumerate(tensors):
-                    if isinstance(tensor, ir.ExternalTensor):
-                        yield tensor, partial(_set_tensor, attributes, name, i)
-
-
-def _set_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorProtocol) -> None:
-    """Replace the tensor of an attribute, or the one at `index` in its list of tensors."""
-    if attributes[name].type == ir.AttributeType.TENSOR:
-        attributes[name] = ir.AttrTensor(name, tensor)
-    else:
-        tensors = list(attributes[name].value)
-        tensors[index] = tensor
-        attributes[name] = ir.AttrTensors(name, tensors)
 
 
 @contextmanager
@@ -189,7 +159,7 @@ def write_model(
     data_files = [tensor.path for tensor, _ in external_tensors(model)]
     folder = target.parent.resolve()
     moves_weights = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
-    needs_data_file = moves_weights and any(_external_initializers(graphs_outside_functions(model)))
+    needs_data_file = moves_weights and any(external_initializers(graphs_outside_functions(model)))
     data_name = f"{target.name}.data" if needs_data_file else None
     files = [target] if data_name is None else [target.with_name(data_name), target]
     check_not_read(files, data_files)
@@ -248,7 +218,7 @@ def _embed_tensors(model: ir.Model) -> None:
     """
     written = set(graphs_outside_functions(model))
     graphs_in_functions = [graph for graph in model_graphs(model) if graph not in written]
-    tensors = [*_external_initializers(graphs_in_functions), *_external_attributes(model)]
+    tensors = [*external_initializers(graphs_in_functions), *external_attributes(model)]
     size = sum(tensor.nbytes for tensor, _ in tensors)
     if size > _MAX_EMBEDDED:
         raise ModelError(
@@ -258,7 +228,7 @@ def _embed_tensors(model: ir.Model) -> None:
     load_externals(tensors)
 
 
-def load_externals(tensors_and_setters: Iterable[_TensorAndSetter]) -> None:
+def load_externals(tensors_and_setters: Iterable[TensorAndSetter]) -> None:
     """Replace external tensors of a model, listed as by `external_tensors`, by copies in memory.
 
     Raises:

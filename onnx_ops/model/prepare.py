@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -131,6 +132,46 @@ def detach_initializer(graph: ir.Graph, value: ir.Value) -> None:
     value.const_value = None
     if not value.is_graph_input():
         graph.inputs.append(value)
+
+
+TensorAndSetter = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
+"""An external tensor of a model, and a function that puts another tensor in its place."""
+
+
+def external_tensors(model: ir.Model) -> Iterator[TensorAndSetter]:
+    """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
+    yield from external_initializers(model_graphs(model))
+    yield from external_attributes(model)
+
+
+def external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[TensorAndSetter]:
+    """Yield the external initializers of graphs, each with a function that puts another tensor in its place."""
+    for graph in graphs:
+        for value in graph.initializers.data.values():  # a dict; the UserDict around it is slower
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield value.const_value, partial(setattr, value, "const_value")
+
+
+def external_attributes(model: ir.Model) -> Iterator[TensorAndSetter]:
+    """Yield the external tensors in attributes of nodes and in default attributes of functions, with their setters."""
+    by_node = [node.attributes for node in model_nodes(model)]
+    for attributes in (*by_node, *(function.attributes for function in model.functions.values())):
+        for name, attribute in attributes.data.items():
+            if attribute.type in (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS) and not attribute.is_ref():
+                tensors = [attribute.value] if attribute.type == ir.AttributeType.TENSOR else list(attribute.value)
+                for i, tensor in enumerate(tensors):
+                    if isinstance(tensor, ir.ExternalTensor):
+                        yield tensor, partial(_set_tensor, attributes, name, i)
+
+
+def _set_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorProtocol) -> None:
+    """Replace the tensor of an attribute, or the one at `index` in its list of tensors."""
+    if attributes[name].type == ir.AttributeType.TENSOR:
+        attributes[name] = ir.AttrTensor(name, tensor)
+    else:
+        tensors = list(attributes[name].value)
+        tensors[index] = tensor
+        attributes[name] = ir.AttrTensors(name, tensors)
 
 
 def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:

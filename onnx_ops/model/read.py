@@ -14,7 +14,6 @@ from onnx_ops.model.check import check_proto
 from onnx_ops.model.check_tensor import Findings
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
-from onnx_ops.model.walk import model_graphs, model_nodes
 from sliceport.arguments import is_path
 from sliceport.errors import ModelError, UsageError, model_error
 from sliceport.wording import shorten
@@ -97,13 +96,11 @@ def read_any(model: Any) -> CheckedModel:
     if not is_onnx_ir(model):
         expected = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
         raise UsageError(f"a model is {expected}, got {type(model).__name__}.")
-    import onnx_ir as ir
+    from onnx_ops.model.prepare import external_tensors  # onnx-ir is imported only if it is used
 
     proto = serialize(model)
-    tensors = [value.const_value for graph in model_graphs(model) for value in graph.initializers.values()]
-    tensors += [attribute.value for node in model_nodes(model) for attribute in node.attributes.values()]
     # onnx-ir stores the folder in each external tensor. All data files of a model are in one folder.
-    folders = [str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)]
+    folders = [str(tensor.base_dir) for tensor, _ in external_tensors(model)]
     return check_model(proto, *folders[:1])
 
 
