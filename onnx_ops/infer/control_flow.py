@@ -40,10 +40,16 @@ def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) ->
             pairs = zip(on_true.dims, on_false.dims, strict=True)
             dims = tuple([size if size == other else None for size, other in pairs])
         element = on_true.element if on_true.element == on_false.element else 0
-        is_same_type = on_true.non_tensor_type == on_false.non_tensor_type
-        non_tensor_type = on_true.non_tensor_type if is_same_type else b""
-        merged.append(Facts(element, dims, non_tensor_type, alternatives=(on_true.dims, on_false.dims)))
+        merged.append(Facts(element, dims, _merge_types(on_true, on_false), alternatives=(on_true.dims, on_false.dims)))
     return merged
+
+
+def _merge_types(first: Facts, second: Facts) -> bytes:
+    """Return the type of a value that is one of two sequences or optionals. Empty for tensors and other differences."""
+    if first.non_tensor_type == second.non_tensor_type:
+        return first.non_tensor_type
+    merged = first.open_inner_shapes()
+    return merged if merged == second.open_inner_shapes() else b""
 
 
 def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
@@ -54,7 +60,8 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
     if node.op_type == "Loop":
         # The body gets the iteration number and a condition of its own before the carried values.
         iteration, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
-        carried = [Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]
+        # An iteration may add tensors of other shapes to a sequence.
+        carried = [Facts(facts.element, facts.dims, facts.open_inner_shapes()) for facts in inputs[2:]]
         return [iteration, condition, *carried]
     if node.op_type != "Scan":
         return []
@@ -102,7 +109,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
         keeps_sizes = after.sizes is not None and after.sizes == before.sizes
         alternatives = () if keeps_sizes or is_run else (before.dims,)
         dims = before.dims if keeps_sizes else None
-        carried.append(Facts(after.element, dims, after.non_tensor_type, alternatives=alternatives))
+        carried.append(Facts(after.element, dims, _merge_types(before, after), alternatives=alternatives))
     scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
 

@@ -279,6 +279,27 @@ def test_a_process_that_ended_is_announced(monkeypatch: pytest.MonkeyPatch) -> N
     assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
 
 
+LOOP = "q{} = Loop <body = g (int64 k, bool d, seq(float[]) s) => (bool b, seq(float[]) o{}) {{ b = Identity (d)  {}}}>"
+GROWS = "v = SequenceAt (s, i)  w = Concat <axis = 0> (v, v)  o = SequenceInsert (s, w)"
+READ = "v = SequenceAt (q, i)  y = Slice (v, z, f)"
+SEQUENCES = {
+    "declared": f"u = SequenceMap <body = g (float[k] p) => (float[k] o) {{ o = Relu (p) }}> (t) q = Identity (u) {READ}",
+    "of a branch": "q = If <then_branch = g () => (seq(float[3]) o) { o = Identity (t) }, "
+    f"else_branch = h () => (seq(float[]) e) {{ w = Concat <axis = 0> (x, x) e = SequenceConstruct (w) }}> (c) {READ}",
+    "of later iterations": LOOP.format(", y", ", float[] j", f"{GROWS}  j = Slice (v, z, f)") + " (two, c, t)",
+    "of an iteration that does not run": LOOP.format("", "", "o = SequenceConstruct (p)") + f" (two, c, t)  {READ}",
+}
+
+
+@pytest.mark.parametrize("title", SEQUENCES)
+def test_shapes_in_sequences_that_may_be_wrong_are_not_used(title: str) -> None:
+    constants = "int64 i = {-1}, int64 two = {2}, int64[1] z = {0}, int64[1] f = {3}, seq(float[3]) q"
+    size = "n" if title == "declared" else "3"
+    nodes = f"{{ t = SequenceConstruct (x)  {SEQUENCES[title]} }}"
+    proto = model(f"(float[{size}] x, float[5] p, bool c) => (float[] y) <{constants}> {nodes}")
+    assert sliceport.lower(proto).summary["refused"] == 1
+
+
 def test_model_nested_too_deep_for_protobuf_is_read_from_memory() -> None:
     proto = model("(float[4] x, bool c) => (float[2] y) <int64[1] s = {1}, int64[1] e = {3}> { y = Slice (x, s, e) }")
     graph = proto.graph
