@@ -283,7 +283,7 @@ LOOP = "q{} = Loop <body = g (int64 k, bool d, seq(float[]) s) => (bool b, seq(f
 GROWS = "v = SequenceAt (s, i)  w = Concat <axis = 0> (v, v)  o = SequenceInsert (s, w)"
 READ = "v = SequenceAt (q, i)  y = Slice (v, z, f)"
 SEQUENCES = {
-    "declared": f"u = SequenceMap <body = g (float[k] p) => (float[k] o) {{ o = Relu (p) }}> (t) q = Identity (u) {READ}",
+    "declared": f"u = SequenceMap <body = g (float[k] p) => (float[k] o) {{o = Relu (p)}}> (t) q = Identity (u) {READ}",
     "of a branch": "q = If <then_branch = g () => (seq(float[3]) o) { o = Identity (t) }, "
     f"else_branch = h () => (seq(float[]) e) {{ w = Concat <axis = 0> (x, x) e = SequenceConstruct (w) }}> (c) {READ}",
     "of later iterations": LOOP.format(", y", ", float[] j", f"{GROWS}  j = Slice (v, z, f)") + " (two, c, t)",
