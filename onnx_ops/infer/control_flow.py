@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from onnx_ops.infer.facts import Facts, read_type
+from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.views import Dims
 
 _SCAN_WITHOUT_BATCH_OPSET = 9  # the first operator set in which the inputs of a Scan have no batch axis
@@ -99,7 +100,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     """
     carried_count = len(inputs) - 2  # the other two inputs are the trip count and the condition
     first_scan_output = 1 + carried_count
-    declared_outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
+    body = next((attribute.g for attribute in node.attribute if attribute.name == "body"), onnx.GraphProto())
     # The body is certain to run if the trip count and the condition are above 0 or left out.
     start_conditions = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
     is_run = all(data is not None and bool((data > 0).all()) for data in start_conditions)
@@ -110,8 +111,25 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
         alternatives = () if keeps_sizes or is_run else (before.dims,)
         dims = before.dims if keeps_sizes else None
         carried.append(Facts(after.element, dims, _merge_types(before, after), alternatives=alternatives))
-    scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
-    return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
+    trip_count = inputs[0].data if inputs and is_run and _never_stops(body, body_outputs) else None
+    count = int(trip_count.reshape(())) if trip_count is not None and trip_count.size == 1 else None
+    scan_outputs = zip(body_outputs[first_scan_output:], body.output[first_scan_output:], strict=False)
+    return carried + [_stack_iterations(facts, declared.type, count, is_run=is_run) for facts, declared in scan_outputs]
+
+
+def _never_stops(body: onnx.GraphProto, outputs: Sequence[Facts]) -> bool:
+    """Return whether the body of a Loop returns a true condition after each iteration.
+
+    The body runs only if its own condition is true, and it may return this one.
+    """
+    if not outputs or len(body.input) < 2:
+        return False
+    nodes = [node for node in body.node if node.op_type == "Identity" and node.domain in STANDARD_DOMAINS]
+    copies = {output: source for node in nodes for output, source in zip(node.output, node.input, strict=False)}
+    name = body.output[0].name
+    while name in copies:
+        name = copies.pop(name)  # the nodes of an invalid model may form a cycle
+    return name == body.input[1].name or (outputs[0].data is not None and bool(outputs[0].data.all()))
 
 
 def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts], opset: int) -> list[Facts]:
@@ -179,12 +197,13 @@ def _size_on(facts: Facts, axis: int) -> int | str | None:
     return facts.dims[axis] if facts.dims is not None and axis < len(facts.dims) else None
 
 
-def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -> Facts:
+def _stack_iterations(facts: Facts, declared: onnx.TypeProto, count: int | None, *, is_run: bool) -> Facts:
     """Return the facts of a scan output of a Loop, which stacks one output of the body over all iterations.
 
     Args:
         facts: The facts of the body's output.
         declared: The declared type of the body's output.
+        count: The number of iterations, if it is known.
         is_run: Whether the body is certain to run.
     """
     dims = facts.dims
@@ -197,4 +216,4 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -
         else:
             pairs = zip(dims, declared_dims, strict=True)
             dims = tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs])
-    return Facts(facts.element, None if dims is None else (None, *dims))  # the number of iterations is not known
+    return Facts(facts.element, None if dims is None else (count, *dims))

@@ -127,7 +127,9 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
     start, end, step = numbers
     if step == 0:
         return False
-    if all(number.is_integer() and abs(number) < _EXACT_INTEGERS_END for number in numbers):
+    ratios = [number.as_integer_ratio() for number in numbers]
+    scale = max(denominator for _, denominator in ratios)  # a power of 2, by which floats are multiplied exactly
+    if all(abs(numerator) * (scale // denominator) < _EXACT_INTEGERS_END for numerator, denominator in ratios):
         return True
     # The length is this quotient rounded up. It must not be so close to an integer that rounding errors change it.
     count = (end - start) / step

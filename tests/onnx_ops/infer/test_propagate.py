@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx_models import parse
 from platforms import needs_custom_inference
+from sessions import compute
 
 import sliceport
 from onnx_ops.infer import inference, shape_arithmetic
@@ -122,7 +123,7 @@ def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(ou
 
 @pytest.mark.parametrize(
     ("bounds", "size"),
-    [((0.0, 3.0, 1.0), 3), ((0.0, 2.5, 0.5), None), ((-1.0, 2.0**25, 2.0**25), None), ((0.0, 70000.0, 0.7), None)],
+    [((0.0, 3.0, 1.0), 3), ((0.0, 2.5, 0.5), 5), ((-1.0, 2.0**25, 2.0**25), None), ((0.0, 70000.0, 0.7), None)],
 )
 def test_a_range_of_floats_has_a_size_where_rounding_changes_nothing(bounds: Sequence[Any], size: int | None) -> None:
     """Take ranges that in 32 bits have one element less than onnxruntime gives them, the third and the fourth."""
@@ -364,7 +365,36 @@ def test_a_loop_whose_trip_count_is_unknown_claims_no_sizes() -> None:
           k = Loop(three, "") <body = b (int64 i, bool c) => (bool d, float[] o) { d = Identity(c) o = Relu(x) }> }"""
     facts = propagate(onnx.parser.parse_model(text).SerializeToString())
     stacked = [each.dims for each in facts if each.dims is None or (len(each.dims) > 1)]
-    assert stacked == [None, None, (None, 2)]  # of n, s and k
+    assert stacked == [None, None, (3, 2)]  # of n, s and k
+
+
+ITERATED = """p, q = Loop (trip, {}, x) <body = g (int64 i, bool c, float[3] s) => (bool d, float[3] t, float[3] o)
+    {{ t = Neg (s)  o = Relu (x)  {} }}>"""
+SIZED = {
+    "MaxUnpool": (
+        "float[1,1,3,4] x, int64[1,1,3,4] i",
+        "q = MaxUnpool <kernel_shape = [2,2], strides = [2,2]> (x, i, sizes)",
+    ),
+    "Loop": ("float[3] x", ITERATED.format("yes", "d = Identity (c)")),
+    "Loop without a condition": ("float[3] x", ITERATED.format('""', "e = Identity (c)  d = Identity (e)")),
+    "Loop with a constant condition": ("float[3] x", ITERATED.format("yes", "d = Identity (yes)")),
+    "Loop that may stop": ("float[3] x", ITERATED.format("yes", "d = Less (i, trip)")),
+}
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13, 16, 19, 21])
+@pytest.mark.parametrize("title", SIZED)
+def test_size_of_a_constant_is_that_of_onnxruntime(title: str, opset: int) -> None:
+    inputs, nodes = SIZED[title]
+    proto = model(
+        f"({inputs}) => (q) <int64 trip = {{5}}, bool yes = {{1}}, int64[4] sizes = {{1,1,7,9}}> {{ {nodes} }}", opset
+    )
+    arrays = {"x": np.ones([dim.dim_value for dim in proto.graph.input[0].type.tensor_type.shape.dim], np.float32)}
+    if title == "MaxUnpool":
+        arrays["i"] = np.arange(12).reshape(1, 1, 3, 4)
+    (computed,) = compute(proto, **arrays)
+    may_stop = title == "Loop that may stop"
+    assert found(proto)["q"].dims == ((None, 3) if may_stop else computed.shape)
 
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx."])
@@ -374,7 +404,7 @@ def test_loop_of_either_standard_domain_passes_inputs_to_its_body(domain: str) -
             {{ d = Identity(c)  q = Neg(p)  o = Identity(i)  r = Cast<to = 6>(p) }}> }}"""
     got = found(onnx.parser.parse_model(text))
     elements = [(got[name].element, got[name].dims) for name in ("y", "s", "u")]
-    assert elements == [(TensorProto.FLOAT, None), (TensorProto.INT64, (None,)), (TensorProto.INT32, None)]
+    assert elements == [(TensorProto.FLOAT, None), (TensorProto.INT64, (3,)), (TensorProto.INT32, None)]
 
 
 @pytest.mark.parametrize(
