@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from onnx_ops.infer.facts import Facts, read_type
+from onnx_ops.infer.facts import Facts, read_type, without_inner_shapes
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.views import Dims
 
@@ -41,16 +41,10 @@ def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) ->
             pairs = zip(on_true.dims, on_false.dims, strict=True)
             dims = tuple([size if size == other else None for size, other in pairs])
         element = on_true.element if on_true.element == on_false.element else 0
-        merged.append(Facts(element, dims, _merge_types(on_true, on_false), alternatives=(on_true.dims, on_false.dims)))
+        is_same_type = on_true.non_tensor_type == on_false.non_tensor_type
+        non_tensor_type = on_true.non_tensor_type if is_same_type else b""
+        merged.append(Facts(element, dims, non_tensor_type, alternatives=(on_true.dims, on_false.dims)))
     return merged
-
-
-def _merge_types(first: Facts, second: Facts) -> bytes:
-    """Return the type of a value that is one of two sequences or optionals. Empty for tensors and other differences."""
-    if first.non_tensor_type == second.non_tensor_type:
-        return first.non_tensor_type
-    merged = first.open_inner_shapes()
-    return merged if merged == second.open_inner_shapes() else b""
 
 
 def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
@@ -62,7 +56,7 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
         # The body gets the iteration number and a condition of its own before the carried values.
         iteration, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
         # An iteration may add tensors of other shapes to a sequence.
-        carried = [Facts(facts.element, facts.dims, facts.open_inner_shapes()) for facts in inputs[2:]]
+        carried = [Facts(each.element, each.dims, without_inner_shapes(each.non_tensor_type)) for each in inputs[2:]]
         return [iteration, condition, *carried]
     if node.op_type != "Scan":
         return []
@@ -110,7 +104,8 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
         keeps_sizes = after.sizes is not None and after.sizes == before.sizes
         alternatives = () if keeps_sizes or is_run else (before.dims,)
         dims = before.dims if keeps_sizes else None
-        carried.append(Facts(after.element, dims, _merge_types(before, after), alternatives=alternatives))
+        non_tensor_type = without_inner_shapes(after.non_tensor_type)
+        carried.append(Facts(after.element, dims, non_tensor_type, alternatives=alternatives))
     trip_count = inputs[0].data if inputs and is_run and _never_stops(body, body_outputs) else None
     count = int(trip_count.reshape(())) if trip_count is not None and trip_count.size == 1 else None
     scan_outputs = zip(body_outputs[first_scan_output:], body.output[first_scan_output:], strict=False)

@@ -96,12 +96,6 @@ class Facts:
             self.data = integers.astype(helper.tensor_dtype_to_np_dtype(self.element))
 
 
-    def open_inner_shapes(self) -> bytes:
-        """Return `non_tensor_type` without the ranks and sizes of the tensors in the value."""
-        declared = onnx.TypeProto.FromString(self.non_tensor_type)
-        return bytes(without_inner_shapes(declared).SerializeToString())
-
-
 NO_FACTS = Facts()
 
 
@@ -116,16 +110,14 @@ def read_type(serialized: bytes) -> Facts:
     return Facts(tensor.elem_type, tuple([read_dim(dim) for dim in tensor.shape.dim]))
 
 
-def without_inner_shapes(declared: onnx.TypeProto) -> onnx.TypeProto:
-    """Return a copy of a type. In a sequence, an optional or a map, the tensors lose their ranks and sizes."""
-    copy = onnx.TypeProto()
-    copy.CopyFrom(declared)
-    inner = copy
+def without_inner_shapes(non_tensor_type: bytes) -> bytes:
+    """Return the serialised type of a sequence, an optional or a map without the ranks and sizes of its tensors."""
+    proto = inner = onnx.TypeProto.FromString(non_tensor_type)
     while (kind := inner.WhichOneof("value")) in ("sequence_type", "optional_type", "map_type"):
         inner = inner.map_type.value_type if kind == "map_type" else getattr(inner, kind).elem_type
-    if inner is not copy and kind == "tensor_type":
+    if kind == "tensor_type":
         inner.tensor_type.ClearField("shape")
-    return copy
+    return bytes(proto.SerializeToString())
 
 
 @lru_cache(maxsize=4096)

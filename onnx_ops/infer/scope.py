@@ -39,11 +39,12 @@ class Scope:
 
         Inference confirms no sizes in sequences and optionals, so they are left out.
         """
-        types = {value.name: value.type for value in values if value.type.WhichOneof("value")}
-        self.declared |= {
-            name: type_ if type_.HasField("tensor_type") else without_inner_shapes(type_)
-            for name, type_ in types.items()
-        }
+        for value in values:
+            if value.type.HasField("tensor_type"):
+                self.declared[value.name] = value.type
+            elif value.type.WhichOneof("value"):
+                opened = without_inner_shapes(value.type.SerializeToString())
+                self.declared[value.name] = onnx.TypeProto.FromString(opened)
 
     def find_facts(self, name: str) -> Facts:
         """Return the facts of a value from the innermost scope that contains the value, or `NO_FACTS`."""

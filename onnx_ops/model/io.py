@@ -12,16 +12,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
-from onnx_ops.model.prepare import (
-    TensorAndSetter,
-    external_attributes,
-    external_initializers,
-    external_tensors,
-    load_external,
-    name_left_out_outputs,
-    open_negative_sizes,
-    release,
-)
+from onnx_ops.model import prepare
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
 from onnx_ops.model.walk import graphs_outside_functions, model_graphs
 from sliceport.errors import ModelError, UsageError, model_error
@@ -73,10 +64,10 @@ def to_ir(checked: CheckedModel) -> ir.Model:
         for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
             if "ai.onnx" in imports:
                 imports.setdefault("", imports.pop("ai.onnx"))
-        for tensor, _ in external_tensors(model) if checked.base_dir and findings.data_files else ():
+        for tensor, _ in prepare.external_tensors(model) if checked.base_dir and findings.data_files else ():
             tensor.base_dir = checked.base_dir
         if findings.has_negative_sizes:
-            open_negative_sizes(model)
+            prepare.open_negative_sizes(model)
         if not findings.is_sorted:
             try:
                 TopologicalSortPass()(model)
@@ -113,16 +104,16 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
             reading them later opens no file. A tensor that cannot be read stays as it is.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
-    unopened = [(tensor, set_tensor) for tensor, set_tensor in external_tensors(model) if tensor.raw is None]
+    unopened = [(tensor, set_tensor) for tensor, set_tensor in prepare.external_tensors(model) if tensor.raw is None]
     for tensor, set_tensor in unopened:
         if tensor.nbytes <= max_loaded:
             with suppress(Exception):  # the error is reported for the node that reads the tensor
-                set_tensor(load_external(tensor))
+                set_tensor(prepare.load_external(tensor))
     try:
         yield
     finally:
         for tensor, _ in unopened:
-            release(tensor)
+            prepare.release(tensor)
 
 
 def write_model(
@@ -155,11 +146,11 @@ def write_model(
         ModelError: The model cannot be stored in a file (it is larger than 2 GiB, say), or its weights cannot be read.
     """
     target = _check_target(path)
-    name_left_out_outputs(model)
-    data_files = [tensor.path for tensor, _ in external_tensors(model)]
+    prepare.name_left_out_outputs(model)
+    data_files = [tensor.path for tensor, _ in prepare.external_tensors(model)]
     folder = target.parent.resolve()
-    moves_weights = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
-    needs_data_file = moves_weights and any(external_initializers(graphs_outside_functions(model)))
+    moves_weights = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in prepare.external_tensors(model))
+    needs_data_file = moves_weights and any(prepare.external_initializers(graphs_outside_functions(model)))
     data_name = f"{target.name}.data" if needs_data_file else None
     files = [target] if data_name is None else [target.with_name(data_name), target]
     check_not_read(files, data_files)
@@ -179,7 +170,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     Raises:
         ModelError: onnx-ir cannot represent the model.
     """
-    name_left_out_outputs(model)
+    prepare.name_left_out_outputs(model)
     return serialize(model, "the changed model cannot be serialized")
 
 
@@ -218,7 +209,7 @@ def _embed_tensors(model: ir.Model) -> None:
     """
     written = set(graphs_outside_functions(model))
     graphs_in_functions = [graph for graph in model_graphs(model) if graph not in written]
-    tensors = [*external_initializers(graphs_in_functions), *external_attributes(model)]
+    tensors = [*prepare.external_initializers(graphs_in_functions), *prepare.external_attributes(model)]
     size = sum(tensor.nbytes for tensor, _ in tensors)
     if size > _MAX_EMBEDDED:
         raise ModelError(
@@ -228,14 +219,14 @@ def _embed_tensors(model: ir.Model) -> None:
     load_externals(tensors)
 
 
-def load_externals(tensors_and_setters: Iterable[TensorAndSetter]) -> None:
+def load_externals(tensors_and_setters: Iterable[prepare.TensorAndSetter]) -> None:
     """Replace external tensors of a model, listed as by `external_tensors`, by copies in memory.
 
     Raises:
         ModelError: A tensor cannot be read.
     """
     for tensor, set_tensor in tensors_and_setters:
-        set_tensor(load_external(tensor))
+        set_tensor(prepare.load_external(tensor))
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
@@ -262,7 +253,7 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
         for value in values:  # onnx-ir itself would fail to load a small tensor whose data are in use
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
-                value.const_value = load_external(tensor)
+                value.const_value = prepare.load_external(tensor)
         ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
         for value, tensor in zip(values, before, strict=True):  # onnx-ir does not copy their annotations
             moved = value.const_value
