@@ -66,10 +66,8 @@ class MissingExtra(SliceportError, ImportError):
 
 
 _OUT_OF_MEMORY = re.compile(
-    r"^(.*[:)] +)?(std::bad_alloc|bad allocation|Arena alloc failed|Cannot allocate memory"
-    r"|Failed to allocate memory for requested buffer of size \d+)\s*\Z"
-    r"|^ *what\(\): +std::bad_alloc$|^terminate called after throwing an instance of 'std::bad_alloc'$",
-    re.MULTILINE,
+    r"(?m)^(.*[:)] +)?(std::bad_alloc|bad allocation|Arena alloc failed|Cannot allocate memory"
+    r"|Failed to allocate memory for requested buffer of size \d+)\s*\Z|^ *what\(\): +std::bad_alloc$"
 )
 """Errors of C++, protobuf, onnxruntime and the system for a lack of memory. Names in such errors are quoted."""
 

@@ -111,12 +111,8 @@ def read_package_spec(home: Path) -> str:
 
 
 def find_package() -> tuple[str, Path | None]:
-    """Return `package==version` and the library folder of an installed package. Without one, return what to download.
-
-    A package to download has the folder None.
-    """
-    packages = _WITH_DIRECTML if sys.platform == "win32" else ()  # the packages exist for Windows only
-    for package in packages:
+    """Return `package==version` and the folder of the installed libraries. The folder is None for those to download."""
+    for package in _WITH_DIRECTML if sys.platform == "win32" else ():  # the packages exist for Windows only
         with suppress(importlib.metadata.PackageNotFoundError):
             distribution = importlib.metadata.distribution(package)
             folder = Path(str(distribution.locate_file(FOR_WINDOWS.folder)))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from sliceport.directml.device.backend import HostBackend, Progress
-from sliceport.directml.device.libraries import find_package, install_libraries
+from sliceport.directml.device.libraries import install_libraries
 
 ADAPTER = "SLICEPORT_ADAPTER"
 """The environment variable with the number of the adapter, in the order of DXGI; 0 if it is not set."""
@@ -26,10 +26,6 @@ class Windows(HostBackend):
     def command(self, folder: Path) -> list[str]:
         """Return the command of the host program, which is a module of this package."""
         return [sys.executable, "-m", "sliceport.directml.device.windows_host", str(folder)]
-
-    def _ingredients(self) -> str:
-        """Return the description of this backend, and the package whose libraries a new installation takes."""
-        return f"{self.text} {find_package()[0]}"
 
     def build(self, folder: Path, say: Progress) -> None:
         """Copy the libraries of the installed onnxruntime, or download them."""
