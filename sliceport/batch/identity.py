@@ -21,8 +21,6 @@ from sliceport.formats import format_of
 
 _MISSING = "missing"
 """Placeholder for the digest of a missing file that a model names."""
-_AS_MODEL = " model"
-"""Suffix of a state under which the entry of a model is cached, which may also be a data file of another model."""
 
 Digests = dict[str, str]
 """The digests of a model's files by name. The model itself has the empty name."""
@@ -109,7 +107,7 @@ def _digest_files(path: str, states: dict[str, State]) -> Digests:
 def _read_cached_digests(url: str) -> Digests | None:
     """Return the digests of a model at a URL; None if the cache lacks the present state of a file."""
     try:
-        if (state := describe_state(url)) is None or (cached := read_cached(f"{state}{_AS_MODEL}")) is None:
+        if (state := describe_state(url)) is None or (cached := read_cached(f"{state} model")) is None:
             return None
         digest, _, names = cached.partition(" ")  # the digest of the model, then the names of its other files
         digests = {"": digest}
@@ -136,8 +134,8 @@ def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
     for name, state in states.items():
         if state is not None:
             write_cached(state, digests[name])
-    if (state := states[""]) is not None:
-        write_cached(f"{state}{_AS_MODEL}", f"{digests['']} {json.dumps([name for name in digests if name])}")
+    if (state := states[""]) is not None:  # with a token of its own: the model may be a data file of another model
+        write_cached(f"{state} model", f"{digests['']} {json.dumps([name for name in digests if name])}")
     return path, digests
 
 
