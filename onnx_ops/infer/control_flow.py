@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from onnx_ops.infer.facts import Facts, read_type
+from onnx_ops.infer.facts import Facts, open_elements, read_type
 from onnx_ops.model.views import Dims
 
 _SCAN_WITHOUT_BATCH_OPSET = 9  # the first operator set in which the inputs of a Scan have no batch axis
@@ -54,7 +54,8 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
     if node.op_type == "Loop":
         # The body gets the iteration number and a condition of its own before the carried values.
         iteration, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
-        carried = [Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]
+        # An iteration may insert elements of other shapes into a sequence.
+        carried = [Facts(facts.element, facts.dims, open_elements(facts.non_tensor_type)) for facts in inputs[2:]]
         return [iteration, condition, *carried]
     if node.op_type != "Scan":
         return []
@@ -102,7 +103,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
         keeps_sizes = after.sizes is not None and after.sizes == before.sizes
         alternatives = () if keeps_sizes or is_run else (before.dims,)
         dims = before.dims if keeps_sizes else None
-        carried.append(Facts(after.element, dims, after.non_tensor_type, alternatives=alternatives))
+        carried.append(Facts(after.element, dims, open_elements(after.non_tensor_type), alternatives=alternatives))
     scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
 
@@ -151,11 +152,10 @@ def open_changing_sizes(
             if not dim.HasField("dim_value"):
                 continue
             first, later = _size_on(before, axis), _size_on(after, axis)
-            # Sizes are numbers, symbols or None. A symbol in `first` may stand for the declared number, but a symbol in
-            # `later` counts as a change.
-            is_kept = later == dim.dim_value or (later is None and not opens_all)
+            # Sizes are numbers, symbols or None. A symbol in `first` may stand for the declared number. In `later`, a
+            # symbol or None counts as a change.
             differs_before = isinstance(first, int) and first != dim.dim_value
-            declared.append((dim, differs_before or not is_kept))
+            declared.append((dim, differs_before or later != dim.dim_value))
     if not any(is_changed for _, is_changed in declared):
         return False
     for dim, is_changed in declared:
