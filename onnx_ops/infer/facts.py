@@ -110,6 +110,17 @@ def read_type(serialized: bytes) -> Facts:
     return Facts(tensor.elem_type, tuple([read_dim(dim) for dim in tensor.shape.dim]))
 
 
+def open_elements(serialized: bytes) -> bytes:
+    """Return a serialised TypeProto of a sequence or an optional without the shapes of its elements."""
+    proto = element = onnx.TypeProto.FromString(serialized)
+    while (kind := element.WhichOneof("value")) in ("sequence_type", "optional_type"):
+        element = getattr(element, kind).elem_type
+    if element is not proto and kind == "tensor_type":
+        element.tensor_type.ClearField("shape")
+    opened: bytes = proto.SerializeToString()
+    return opened
+
+
 @lru_cache(maxsize=4096)
 def write_type(element: int, dims: Dims | None) -> bytes:
     """Return the serialised TypeProto of a tensor. The cache saves time because many values have the same type."""
