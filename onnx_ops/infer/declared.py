@@ -6,19 +6,29 @@ numbers for sizes that its inputs leave open. Exporters that run an example also
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
 import onnx
 
-from onnx_ops.infer.facts import Facts, read_type
+from onnx_ops.infer.facts import Facts, open_elements, read_type
 from onnx_ops.model.views import Dims
+
+# Operators of ONNX and onnxruntime whose output sizes depend on elements of their inputs, except on those of the first
+# of several inputs.
+_SIZED_BY_ELEMENTS = frozenset(
+    "AffineGrid BeamSearch BifurcationDetector BlackmanWindow CenterCropPad Col2Im Compress ConstantOfShape "  # noqa: SIM905
+    "ConvTransposeWithDynamicPads CropAndResize DFT DynamicTimeWarping Expand GreedySearch HammingWindow HannWindow "
+    "ImageDecoder MaxUnpool MelWeightMatrix NonMaxSuppression NonZero OneHot Pad Range RemovePadding Reshape Resize "
+    "STFT Sampling Slice Split StringNormalizer StringSplit Tile Tokenizer TopK Unique Upsample".split()
+)
 
 
 class Trust(Enum):
     """Values whose declared numbers a propagation uses, besides those of the inputs of the model.
 
-    For the outputs of nodes in functions, `ALL` has the same effect as `CUSTOM`.
+    For the outputs of nodes in functions, `ALL` has the same effect as `CUSTOM`. See also `holds_for_all_sizes`.
     """
 
     ALL = "all values"
@@ -45,6 +55,22 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
     return replace(facts, dims=dims)
 
 
+def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
+    """Return whether a type that is declared for an output of an operator without inference may be used as it is.
+
+    No trial confirms numbers of such an output. If the inputs of the node have open sizes, the type is used only if it
+    contains the symbols of all of them. A tool that infers the shapes of the operator writes these symbols. A missing
+    symbol means that the type is that of an example, or that a user has opened an axis of the model's inputs later.
+    """
+    symbols = {dim.dim_param for dim in declared.tensor_type.shape.dim}
+    present = [facts for name, facts in zip(node.input, inputs, strict=True) if name]
+    for facts in present:
+        if facts.dims is None or any(not isinstance(dim, int) and dim not in symbols for dim in facts.dims):
+            return False
+    parameters = present[1:] or present
+    return node.op_type not in _SIZED_BY_ELEMENTS or all(facts.data is not None for facts in parameters)
+
+
 def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
     """Give a symbol to each size of the inputs that has neither a number nor a symbol, and return these symbols."""
     symbols = set()
@@ -57,9 +83,11 @@ def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
 
 
 def without_numbers(declared: onnx.TypeProto, inferred: Dims | None = None) -> onnx.TypeProto:
-    """Return a copy of a declared type with open sizes instead of numbers. Numbers that `inferred` confirms stay."""
-    copy = onnx.TypeProto()
-    copy.CopyFrom(declared)
+    """Return a copy of a declared type with open sizes instead of numbers. Numbers that `inferred` confirms stay.
+
+    The elements of a sequence get unknown shapes.
+    """
+    copy: onnx.TypeProto = onnx.TypeProto.FromString(open_elements(declared.SerializeToString()))
     for axis, dim in enumerate(copy.tensor_type.shape.dim):
         if inferred is None or axis >= len(inferred) or dim.dim_value != inferred[axis]:
             dim.ClearField("dim_value")

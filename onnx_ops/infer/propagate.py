@@ -27,7 +27,7 @@ from onnx_ops.infer.control_flow import (
     untaken_branch,
 )
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
-from onnx_ops.infer.declared import Trust, fill_in_declared, name_open_sizes, without_numbers
+from onnx_ops.infer.declared import Trust, fill_in_declared, holds_for_all_sizes, name_open_sizes, without_numbers
 from onnx_ops.infer.exact import compute_integers, evaluate
 from onnx_ops.infer.facts import (
     MAX_BYTES,
@@ -84,7 +84,10 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         return propagation
 
     first = run(Trust.ALL)
-    trust, misdeclared = find_misdeclared(first.evidence, lambda sizes: run(Trust.CUSTOM, sizes).evidence)
+    # With numbers for open sizes, the inputs of custom operators do not show which sizes were open.
+    trust, misdeclared = find_misdeclared(
+        first.evidence, lambda sizes: run(Trust.NONE if sizes else Trust.CUSTOM, sizes).evidence
+    )
     # A declared number may be what contradicts a shape of the user.
     trust = Trust.NONE if first.contradicts_bound else trust
     reported = first.reported if trust is Trust.ALL else run(trust).reported
@@ -161,7 +164,7 @@ class _Propagation:
         for index, value in enumerate(graph.input):
             inferred = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
             argument_dims = arguments[index].dims if index < len(arguments) else None
-            is_trusted = self._trust is Trust.ALL or is_main
+            is_trusted = is_main or (self._trust is Trust.ALL and value.type.HasField("tensor_type"))
             declared = value.type if is_trusted else without_numbers(value.type, argument_dims)
             # An input with an initializer has the initializer's facts.
             facts = scope.facts.get(value.name) or fill_in_declared(inferred, declared)
@@ -197,20 +200,17 @@ class _Propagation:
                     self.evidence.compare(first_output + index, declared, inferred)
                 # Inferred sizes of a slice stay, because declared ones may come from an export at another input size.
                 if inferred.dims is None or not is_slicing(node):
-                    is_trusted = self._trusts_declared(is_reported=is_reported, has_inference=outputs is not None)
+                    if outputs is None:
+                        is_trusted = self._trust is not Trust.NONE and holds_for_all_sizes(declared, node, inputs)
+                    else:
+                        # Trials confirm no numbers that a function declares, and none of elements of a sequence.
+                        is_trusted = self._trust is Trust.ALL and is_reported and declared.HasField("tensor_type")
                     completed = fill_in_declared(inferred, declared if is_trusted else without_numbers(declared))
             facts = self._enforce_limits(completed)
             if name:
                 scope.facts[name] = facts
             if is_reported:
                 self.reported[first_output + index] = drop_large_data(facts)
-
-    def _trusts_declared(self, *, is_reported: bool, has_inference: bool) -> bool:
-        """Return whether to use the numbers that the model declares for an output of a node."""
-        if not has_inference:
-            return self._trust is not Trust.NONE
-        # Trials compare only reported values, so they confirm no numbers that a function declares.
-        return self._trust is Trust.ALL and is_reported
 
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
@@ -326,7 +326,9 @@ class _Propagation:
         if not self._uses_onnx or len(node.output) > MAX_RANK:  # MAX_RANK also limits the number of outputs
             return None
         try:
-            schema = onnx.defs.get_schema(node.op_type, opset, domain)
+            # Compress-9 has no inference. Compress-11 differs from it only by negative axes.
+            first_inferred = 11 if node.op_type == "Compress" else 1
+            schema = onnx.defs.get_schema(node.op_type, max(opset, first_inferred), domain)
         except onnx.defs.SchemaError:
             return None
         if not schema.has_type_and_shape_inference_function:

@@ -72,10 +72,10 @@ def test_open_sizes_are_carried_among_known_ones() -> None:
 
 
 def test_inferred_sizes_count_more_than_declared_ones() -> None:
-    proto = model("(float[2,N] x) => (z) <float[7,N] y, float[7,7] z> { y = Relu (x)  z = local.Own (y) }")
+    proto = model("(float[2,N] x) => (z) <float[7,N] y, float[7,N] z> { y = Relu (x)  z = local.Own (y) }")
     got = found(proto)
     assert got["y"].dims == (2, "N")
-    assert got["z"].dims == (7, 7)  # a size that cannot be inferred is taken as declared
+    assert got["z"].dims == (7, "N")  # a size that cannot be inferred is taken as declared
 
 
 def test_declared_sizes_of_slices_do_not_hold_for_all_sizes_of_their_data() -> None:

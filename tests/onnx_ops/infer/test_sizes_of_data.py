@@ -105,17 +105,122 @@ def test_size_that_depends_on_data_is_not_believed(case: str, reader: str) -> No
         assert not isinstance(slicing, Resolved) or slicing.cuts[0].region.output_shape == expected[0].shape
 
 
-def test_number_that_no_trial_confirms_is_not_believed() -> None:
+SOMETIMES = {
+    # The nodes that compute `r`, its declared size on axis 0, and sizes of x. At some of these, `r` has another size.
+    "small Slice": ("q = Slice(x, zeros, twos, zeros)  r = Abs(q)", 2, (1, 2, 3)),
+    "no size of a trial": ("p = Add(x, rows)  r = Concat <axis = 0> (p, x)", 4, (1, 3)),
+    "Slice with steps": ("q = Slice(x, zeros, far, zeros, eights)  r = Abs(q)", 1, (7, 8, 9, 16)),
+    "Slice of equal sizes": ("p = Add(x, v)  q = Slice(p, zeros, far, zeros, s24)  r = Abs(q)", 1, (24, 48)),
+    "parity": ("h = Mod(n, twos)  p = Add(h, ones)  q = Slice(rows, zeros, p)  r = Mul(q, row)", 2, (1, 2)),
+    "Pad to blocks": (
+        "m = Neg(n)  h = Mod(m, blocks)  p = Concat <axis = 0> (pair, h, zeros)  q = Pad(x, p)  r = Abs(q)",
+        512,
+        (1, 512, 600),
+    ),
+    "custom operator": ("r = com.microsoft.Gelu(x)", 1, (1, 3)),
+    "custom operator in a function": ("r = f.Twice(x)", 1, (1, 3)),
+    "operator of ai.onnx.ml": ('r = ai.onnx.ml.Normalizer <norm = "MAX"> (x)', 1, (1, 3)),
+    "SequenceMap": (
+        """q = SequenceConstruct(x)  s = SequenceMap(q) <body = b (float[n,4] i) => (float[n,4] o) { o = Neg(i) }>
+        r = SequenceAt(s, zero)""",
+        1,
+        (1, 3),
+    ),
+    "If of sequences": (
+        """d = ReduceMax <keepdims = 0> (x)  c = Less(d, five)  s = If(c) <
+            then_branch = t () => (seq(float[1,4]) p) { p = SequenceConstruct(row) },
+            else_branch = e () => (seq(float[n,4]) q) { q = SequenceConstruct(x) }>  r = SequenceAt(s, zero)""",
+        1,
+        (1, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SOMETIMES)
+def test_number_that_holds_at_some_sizes_is_not_believed(case: str) -> None:
+    nodes, declared, sizes = SOMETIMES[case]
     proto = parse(
-        """(float[n,4] x) => (float[a,4] y)
-        <float[4,4] r, int64[1] zeros = {0}, int64[1] fours = {4}, float[3,1] rows = {1, 2, 3}>
-        { p = Add(x, rows)  r = Concat <axis = 0> (p, x)  y = Slice(r, zeros, fours, zeros) }"""
+        f"""(float[n,4] x, float[m,4] v) => (float[a,4] y, float[b,4] z) <float[{declared},4] r, {CONSTANTS},
+            float[1,4] row = {{1,2,3,4}}, float[3,1] rows = {{1,2,3}}, int64[2] pair = {{0,0}}, float five = {{5}},
+            int64[1] blocks = {{512}}, int64[1] twos = {{2}}, int64[1] s24 = {{24}}, int64[1] size = {{{declared}}},
+            int64[1] start = {{{-declared}}}, int64[1] end = {{{1 - declared or 99}}}>
+        {{ n = Shape <end = 1> (x)  {nodes}  y = Slice(r, zeros, size, zeros)  z = Slice(r, start, end, zeros) }}""",
+        **{"com.microsoft": 1, "ai.onnx.ml": 3, "f": 1},
     )
-    rewritten = sliceport.rewrite(proto).model
-    for size in (1, 3):  # the model runs at no other sizes
-        x = np.arange(4 * size, dtype=np.float32).reshape(size, 4)
-        results = [run_unoptimized(model, x) for model in (proto, rewritten)]
-        assert all(result is not None and result[0].shape == (4, 4) for result in results)
+    twice = '<opset_import: ["com.microsoft": 1], domain: "f"> Twice (a) => (o) { o = com.microsoft.Gelu(a) }'
+    proto.functions.append(onnx.parser.parse_function(twice))
+    proto.graph.value_info.append(onnx.helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, [1, 4]))
+    assert not sliceport.check(proto).findings
+    models = [sliceport.rewrite(proto).model, sliceport.harden(proto, target="portable").model]
+    for size in sizes:
+        x = np.arange(1, 4 * size + 1, dtype=np.float32).reshape(size, 4)
+        expected = run_unoptimized(proto, x, x)
+        assert expected is not None
+        for model in models:
+            computed = run_unoptimized(model, x, x)
+            assert computed is not None
+            assert all(map(np.array_equal, computed, expected))
+
+
+BY_OPERATOR = {
+    # The sizes of `r` if `c` has four true elements, `n` is 4 and `w` is [4], and a node that computes `r` from them.
+    "CenterCropPad": ("4", "CenterCropPad <axes = [0]> (x, w)"),
+    "Compress": ("4", "Compress <axis = 0> (x, c)"),
+    "ConstantOfShape": ("4", "ConstantOfShape(w)"),
+    "Expand": ("4", "Expand(more, w)"),
+    "NonZero": ("1,4", "NonZero(x)"),
+    "OneHot": ("1,4", "OneHot(ones, n, pair)"),
+    "Range": ("4", "Range(zero, n, one)"),
+    "Reshape": ("4,2", "Reshape(x, v)"),
+    "Slice": ("4", "Slice(x, zeros, w)"),
+    "Tile": ("4", "Tile(more, w)"),
+    "TopK": ("4", "TopK(x, w)"),
+    "Unique": ("5", "Unique(x)"),
+}
+FIRST_OPSETS = {"Reshape": 5, "Slice": 10, "Tile": 6, "TopK": 10}
+"""The first operator set in which the size is an input of the operator, not an attribute."""
+VERSIONS = {
+    (schema.name, max(schema.since_version, 9))
+    for schema in onnx.defs.get_all_schemas_with_history()
+    if schema.name in BY_OPERATOR and schema.since_version in range(FIRST_OPSETS.get(schema.name, 1), 25)
+}
+
+
+@pytest.mark.parametrize(("op_type", "opset"), sorted(VERSIONS))
+def test_size_that_depends_on_data_is_not_believed_in_any_version(op_type: str, opset: int) -> None:
+    sizes, node = BY_OPERATOR[op_type]
+    element = {"NonZero": "int64", "OneHot": "int64", "Range": "int64"}.get(op_type, "float")
+    axis = int(sizes.startswith("1,"))
+    size = sizes.split(",")[axis]
+    last = "Slice(r, zeros, size, axis)" if opset > 9 else f"Slice <starts = [0], ends = [{size}], axes = [{axis}]> (r)"
+    results = f"r{', q' * (op_type == 'TopK')}"
+    proto = parse(
+        f"""(float[8] x, bool[8] c, int64[1] w, int64[2] v, int64 n) => ({element} y)
+        <{element}[{sizes}] r, {CONSTANTS}, int64[2] pair = {{5,7}}, int64[1] size = {{{size}}},
+            int64[1] axis = {{{axis}}}> {{ {results} = {node}  y = {last} }}""",
+        opset,
+    )
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    without_onnx = propagate(proto.SerializeToString(), uses_onnx=False)[5]
+    assert without_onnx.dims is None or without_onnx.dims[axis] is None
+    models = [sliceport.rewrite(proto).model, sliceport.harden(proto, target="portable").model]
+    for count in (4, 8, 2):
+        x = np.where(np.arange(1, 9) <= count, np.arange(1, 9), 0).astype(np.float32)
+        arrays = (x, x > 0, np.array([count]), np.array([count, 8 // count]), np.array(count))
+        expected, *others = (run_unoptimized(model, *arrays) for model in (proto, *models))
+        assert expected is not None
+        for computed in others:
+            assert computed is not None
+            assert np.array_equal(computed[0], expected[0])
+
+
+def test_numbers_of_other_operators_are_believed_without_inference() -> None:
+    proto = parse(
+        """(float[8] x, float[n,8] z) => (float y) <float[8] r, float[n,8] q, float[1,8] p>
+        { r = Abs(x)  q = Abs(z)  p = Neg(z)  y = Sum(p, q, r) }"""
+    )
+    facts = propagate(proto.SerializeToString(), uses_onnx=False)
+    assert [each.dims for each in facts[2:5]] == [(8,), ("n", 8), (None, None)]
 
 
 def test_number_of_an_input_of_a_body_is_not_believed() -> None:
