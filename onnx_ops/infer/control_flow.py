@@ -130,42 +130,12 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     return outputs
 
 
-def open_changing_sizes(
-    body: onnx.GraphProto, carried: Sequence[Facts], results: Sequence[Facts], *, opens_all: bool
-) -> bool:
-    """Open the declared sizes of a Loop's carried values that are wrong in an iteration. Return whether any are wrong.
-
-    If any are wrong, also remove the declared shapes of the body's outputs and the declared types of the values inside
-    the body, because these may depend on an opened size.
-
-    Args:
-        body: The body of a Loop, which is changed.
-        carried: The facts of the carried values before the first iteration.
-        results: The facts of the carried values after an iteration that began with the declared sizes.
-        opens_all: Whether to open all sizes unless each of them is certain to stay the same.
-    """
-    # Each declared size, and whether an iteration may have another one.
-    declared: list[tuple[onnx.TensorShapeProto.Dimension, bool]] = []
-    # The first two inputs of the body are the iteration number and the condition.
-    for value, before, after in zip(body.input[2:], carried, results, strict=False):
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not dim.HasField("dim_value"):
-                continue
-            first, later = _size_on(before, axis), _size_on(after, axis)
-            # Sizes are numbers, symbols or None. A symbol in `first` may stand for the declared number. In `later`, a
-            # symbol or None counts as a change.
-            differs_before = isinstance(first, int) and first != dim.dim_value
-            declared.append((dim, differs_before or later != dim.dim_value))
-    if not any(is_changed for _, is_changed in declared):
-        return False
-    for dim, is_changed in declared:
-        if is_changed or opens_all:
-            dim.ClearField("value")
-    del body.value_info[:]
-    for value in body.output:
-        if value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")
-    return True
+def keep_sizes(before: Facts, after: Facts) -> Facts:
+    """Return facts of a value that a Loop carries, with only the sizes that are the same number after an iteration."""
+    same_rank = before.dims is not None and after.dims is not None and len(before.dims) == len(after.dims)
+    pairs = zip(before.dims or (), after.dims or (), strict=False)
+    dims = tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs])
+    return Facts(before.element, dims if same_rank else None, before.non_tensor_type)
 
 
 def _size_on(facts: Facts, axis: int) -> int | str | None:

@@ -36,9 +36,16 @@ class Trust(Enum):
     NONE = "no values"
 
 
-def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
-    """Return `facts` with missing parts taken from the declared type. Declared sizes replace inferred symbols."""
+def fill_in_declared(facts: Facts, declared: onnx.TypeProto, *, uses_numbers: bool) -> Facts:
+    """Return `facts` with missing parts taken from the declared type. Declared sizes replace inferred symbols.
+
+    Unless `uses_numbers` is true, declared numbers are left out, as are the shapes of the elements of a sequence.
+    """
     declared_facts = read_type(declared.SerializeToString())
+    if not uses_numbers:
+        declared_facts.non_tensor_type = open_elements(declared_facts.non_tensor_type)
+        if declared_facts.dims is not None:
+            declared_facts.dims = tuple([None if isinstance(dim, int) else dim for dim in declared_facts.dims])
     if not (facts.element or facts.non_tensor_type):
         facts = replace(facts, element=declared_facts.element, non_tensor_type=declared_facts.non_tensor_type)
     if declared_facts.dims is None or facts.non_tensor_type:
@@ -80,15 +87,3 @@ def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
                 dim.dim_param = f"axis {axis} of {value.name}"
                 symbols.add(dim.dim_param)
     return frozenset(symbols)
-
-
-def without_numbers(declared: onnx.TypeProto, inferred: Dims | None = None) -> onnx.TypeProto:
-    """Return a copy of a declared type with open sizes instead of numbers. Numbers that `inferred` confirms stay.
-
-    The elements of a sequence get unknown shapes.
-    """
-    copy: onnx.TypeProto = onnx.TypeProto.FromString(open_elements(declared.SerializeToString()))
-    for axis, dim in enumerate(copy.tensor_type.shape.dim):
-        if inferred is None or axis >= len(inferred) or dim.dim_value != inferred[axis]:
-            dim.ClearField("dim_value")
-    return copy

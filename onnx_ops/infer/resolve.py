@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
+from onnx_ops.model.domains import usual_name
 from onnx_ops.model.nodes import constant, is_standard, known_shape, read_elements
 from onnx_ops.model.specs import SpecAndRegions, resolve_node
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, fits, static_sizes
@@ -74,9 +74,8 @@ def _open_unconfirmed_numbers(model: ModelView) -> None:
     With shapes from the user, inference cannot see that these sizes were open. If it finds wrong numbers of other
     operators without these shapes, nothing is opened, because these numbers show if the shapes are those of the export.
     """
-    nodes = [node for node in all_nodes(model.graph) if node.domain not in (*STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN)]
-    outputs = [output for node in nodes for output in node.outputs if output.shape is not None]
-    if not outputs or not has_open_inputs(model):
+    outputs = [output for node in all_nodes(model.graph) if usual_name(node.domain) for output in node.outputs]
+    if all(output.shape is None for output in outputs) or not has_open_inputs(model):
         return
     from onnx_ops.infer.inference import infer  # as in `resolve_shapes`
 

@@ -339,7 +339,7 @@ def test_loop_of_either_standard_domain_passes_inputs_to_its_body(domain: str) -
             {{ d = Identity(c)  q = Neg(p)  o = Identity(i)  r = Cast<to = 6>(p) }}> }}"""
     got = found(onnx.parser.parse_model(text))
     elements = [(got[name].element, got[name].dims) for name in ("y", "s", "u")]
-    assert elements == [(TensorProto.FLOAT, None), (TensorProto.INT64, (None,)), (TensorProto.INT32, None)]
+    assert elements == [(TensorProto.FLOAT, (2,)), (TensorProto.INT64, (None,)), (TensorProto.INT32, (None, 2))]
 
 
 @pytest.mark.parametrize(
