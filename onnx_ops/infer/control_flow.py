@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import onnx
 
@@ -54,8 +55,7 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
     if node.op_type == "Loop":
         # The body gets the iteration number and a condition of its own before the carried values.
         iteration, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
-        # An iteration may insert elements of other shapes into a sequence.
-        carried = [Facts(facts.element, facts.dims, open_elements(facts.non_tensor_type)) for facts in inputs[2:]]
+        carried = [Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]
         return [iteration, condition, *carried]
     if node.op_type != "Scan":
         return []
@@ -100,10 +100,9 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     carried = []
     for before, after in zip(inputs[2:], body_outputs[1:first_scan_output], strict=False):
         # Each iteration may change the shape of a carried value. Without any iteration, the value stays as it is.
-        keeps_sizes = after.sizes is not None and after.sizes == before.sizes
-        alternatives = () if keeps_sizes or is_run else (before.dims,)
-        dims = before.dims if keeps_sizes else None
-        carried.append(Facts(after.element, dims, open_elements(after.non_tensor_type), alternatives=alternatives))
+        kept = keep_sizes(after, before)
+        alternatives = () if is_run or kept.dims == before.dims else (before.dims,)
+        carried.append(replace(kept, alternatives=alternatives))
     scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
     return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
 
@@ -131,11 +130,14 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 
 
 def keep_sizes(before: Facts, after: Facts) -> Facts:
-    """Return facts of a value that a Loop carries, with only the sizes that are the same number after an iteration."""
+    """Return the facts of a value that hold before and after an iteration of a Loop: its type and equal sizes.
+
+    The result has no shapes of the elements of a sequence, because an iteration may insert others.
+    """
     same_rank = before.dims is not None and after.dims is not None and len(before.dims) == len(after.dims)
     pairs = zip(before.dims or (), after.dims or (), strict=False)
     dims = tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs])
-    return Facts(before.element, dims if same_rank else None, before.non_tensor_type)
+    return Facts(before.element, dims if same_rank else None, open_elements(before.non_tensor_type))
 
 
 def _size_on(facts: Facts, axis: int) -> int | str | None:

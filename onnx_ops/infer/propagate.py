@@ -150,10 +150,10 @@ class _Propagation:
         is_main: bool = False,
         trusts_inputs: bool = True,
     ) -> list[Facts]:
-        """Visit the nodes of a graph, report the facts of its values, and return the facts of its outputs.
+        """Visit the nodes of a graph, store and report the facts of its values, and return the facts of its outputs.
 
         For a subgraph, `input_facts` hold for its inputs in each iteration, and `arguments` before the first iteration.
-        Only the dims of `arguments` are read, to judge the declared ones. The facts are also stored in `scope`.
+        Only the dims of `arguments` are read, to judge declared numbers, which are used if `trusts_inputs` is true.
         """
         scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so that its elements are only a default.
