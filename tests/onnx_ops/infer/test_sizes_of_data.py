@@ -144,7 +144,7 @@ SequenceMap: 1 at 1,3 if q = SequenceConstruct(x)  s = SequenceMap(q) <MAP>  r =
 If of sequences: 1 at 1,3 if h = ReduceMax(x)  c = Less(h, five)  s = If(c) <SEQUENCES>  r = SequenceAt(s, zero)
 """.splitlines()
 )
-"""The declared size of `r` on axis 0, sizes of x of which one gives `r` another size, and nodes that compute `r`."""
+"""The declared size of `r` on axis 0, sizes of x that give `r` this size or another one, and nodes that compute `r`."""
 
 
 @pytest.mark.parametrize("case", SOMETIMES)
