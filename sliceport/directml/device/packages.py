@@ -83,8 +83,11 @@ def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> N
                 for member in archive:
                     if not member.isdir() and is_needed(member.name.removeprefix("./")):
                         archive.extract(member, folder)
+            process.communicate()  # reads what follows the end of the archive, so that dpkg-deb can end
         except tarfile.TarError as error:
             raise DeviceError(f"the package {package.name} cannot be unpacked ({error}).") from None
+    if process.returncode:  # tarfile takes the end of the stream for the end of the archive
+        raise DeviceError(f"the package {package.name} cannot be unpacked (dpkg-deb failed).")
 
 
 def find_mirror() -> str | None:
