@@ -67,7 +67,7 @@ class Host:
         except MemoryError:
             failure = CallFailed("new", _E_OUTOFMEMORY, "out of memory")
         except (KeyError, ValueError, OSError) as error:
-            failure = CallFailed("request", _E_INVALIDARG, str(error))
+            failure = CallFailed("request", _E_INVALIDARG, f"{type(error).__name__}: {error}")
         # A failed run leaves recorded commands, and maybe a lost device, so the next request creates a new device.
         if failure.call != "CreateOperator":  # this call records nothing
             self.__dict__.pop("_device", None)
