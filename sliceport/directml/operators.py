@@ -153,7 +153,7 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
     """Check an operator against the rules of its documentation page, as DirectML.dll applies them at a feature level.
 
     Raises:
-        InvalidDescriptor: A rule is broken; the message names the operator and the numbers that break it.
+        InvalidDescriptor: A rule is broken; the message names the operator and the rule.
     """
     try:
         support = operator.schema.support(level)

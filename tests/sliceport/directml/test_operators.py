@@ -293,7 +293,7 @@ class TestAbi:
 
 class TestEmulator:
     def test_a_buffer_that_is_too_small_is_refused(self) -> None:
-        with pytest.raises(InvalidDescriptor, match="InputTensor: the tensor reaches 96 bytes, but its buffer has 92"):
+        with pytest.raises(InvalidDescriptor, match="InputTensor: the tensor needs 96 bytes, but its buffer has 92"):
             emulator.run(GOOD_SLICE1, np.zeros(92, np.uint8))
 
     def test_bad_operators_are_refused(self) -> None:
