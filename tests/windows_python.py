@@ -122,7 +122,7 @@ def _compile_launcher(home: Path) -> None:
 
 
 def _mingw(tool: str, *words: str) -> str:
-    return run([*wine_root.enter_compiler(mingw.folder(), tool), *words], tool)
+    return run([*wine_root.compiler_command(mingw.folder(), tool), *words], tool)
 
 
 def _install_packages(site: Path) -> None:

@@ -87,7 +87,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program by closing its pipes, or at once with `kill`, which does not let it finish a request."""
+        """End the host program by closing its pipes, and kill it after 5 seconds, or at once with `kill`."""
         process, memory, files_socket = self._process, self._memory, self._socket
         self._process = self._memory = self._socket = None
         if memory is not None:
@@ -152,7 +152,7 @@ class Device:
             CallFailed: DirectML refuses the operator.
             HostDied: The host program ended or did not answer in time.
             DeviceError: The host program cannot be started, or the request is too large for it.
-            InvalidDescriptor: The buffer ends before the input tensor does, or a number does not fit its field.
+            InvalidDescriptor: `data` ends before the last 4 bytes of the input tensor, or a number does not fit its field.
         """
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
@@ -257,8 +257,8 @@ class Device:
         """Send a request and the data files at the paths `files`. Return the header and the payload of the answer.
 
         With `retries`, a failed request is repeated on a new host, up to twice. It is not repeated if the same failure
-        occurs again, or if it took too long. After a failure to create the device, a request is always repeated, up to
-        twice. Such a failure does not depend on the request, and is transient on a busy machine.
+        occurs again, or if the request timed out. After a failure to create the device, a request is always repeated,
+        up to twice. Such a failure does not depend on the request, and is transient on a busy machine.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.

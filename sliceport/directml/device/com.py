@@ -60,7 +60,7 @@ class ComObject:
         check(name, call_method(self.address, slot, *args))
 
     def create(self, name: str, slot: int, *args: int | bytes) -> ComObject:
-        """Call a method that takes an out pointer after `args`, and return the object that it stores there.
+        """Call a method that takes an out pointer after `args`, and return the object stored at this pointer.
 
         Raises:
             CallFailed: The method failed.
@@ -71,7 +71,7 @@ class ComObject:
 
 
 def create(function: Any, name: str, *args: int | bytes) -> ComObject:
-    """Call a library function that takes an out pointer after `args`, and return the object that it stores there.
+    """Call a library function that takes an out pointer after `args`, and return the object stored at this pointer.
 
     Raises:
         CallFailed: The function failed.
@@ -99,7 +99,7 @@ class OperatorFactory:
     def create_operator(self, address: int) -> int:
         """Create and release the operator of the DML_OPERATOR_DESC at `address`. Return the HRESULT, 0 for success."""
         try:
-            self.new_operator(address)
+            self.new_operator(address)  # the result is not kept, so the operator is released
         except CallFailed as error:
             return error.hresult
         return 0

@@ -55,17 +55,17 @@ class Host:
         }
 
     @cached_property
-    def _device(self) -> Direct3DDevice:
+    def _device(self) -> Direct3DDevice:  # created by a request, so that `answer` reports an error of the creation
         return Direct3DDevice(self._folder, self._adapter)
 
     def answer(self, request: dict[str, Any], payload: bytes) -> Answer:
-        """Return the answer to a request. If a call failed, the header of the answer describes the error."""
+        """Return the answer to a request. If the request fails, the header of the answer describes the error."""
         try:
             return self._answers[request["do"]](request, payload)
         except CallFailed as error:
             failure = error
         except MemoryError:
-            failure = CallFailed("new", _E_OUTOFMEMORY, "out of memory")
+            failure = CallFailed("new", _E_OUTOFMEMORY, "out of memory")  # as in host.cpp, where `new` fails
         except (KeyError, ValueError, OSError) as error:
             failure = CallFailed("request", _E_INVALIDARG, f"{type(error).__name__}: {error}")
         # A failed run leaves recorded commands, and maybe a lost device, so the next request creates a new device.
@@ -90,9 +90,9 @@ class Host:
 
     def _run(self, request: dict[str, Any], payload: bytes) -> Answer:
         memory, address = _relocate(request["operator"], payload)
-        # The bytes of the operator identify it.
-        key, data = payload[: len(memory)], payload[len(memory) :]
-        return {}, self._device.run(key, address, data, [request["input"], *request["outputs"]], request["offset"])
+        key, data = payload[: len(memory)], payload[len(memory) :]  # the bytes of the operator identify it
+        sizes = [request["input"], *request["outputs"]]  # of the buffers, in bytes
+        return {}, self._device.run(key, address, data, sizes, request["offset"])
 
     def _run_onnx(self, request: dict[str, Any], payload: bytes) -> Answer:
         ort = _import_onnxruntime()
@@ -121,7 +121,7 @@ class Host:
                 raise RuntimeError("an output's element type cannot be sent")
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
             raise CallFailed(call, _E_FAIL, str(error)) from None
-        graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # new in onnxruntime 1.24
+        graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # `list` before 1.24
         nodes = [(node.name, node.op_type, graph.ep_name) for graph in graphs for node in graph.get_nodes()]
         outputs = [
             {"shape": list(result.shape()), "element": result.element_type(), "size": result.tensor_size_in_bytes()}
@@ -172,7 +172,7 @@ def _make_values(
         # Elements of less than a byte are packed in `content`, but onnxruntime expects an array of the tensor's shape.
         memory = np.zeros(int(np.prod(description["shape"], dtype=np.int64)) * width, np.uint8)
         memory[: description["size"]] = content
-        array = memory.view(f"V{width}").reshape(description["shape"])  # onnxruntime reads only the width of this type
+        array = memory.view(f"V{width}").reshape(description["shape"])  # onnxruntime reads only its itemsize
         buffers.append(array)
         values[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
     return values, buffers

@@ -49,7 +49,7 @@ def test_each_way_runs_directml_and_ends_what_it_started(
 
 def test_killed_proot_leaves_no_process(directml: device.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     allow_only(monkeypatch, "proot")
-    words = ways.enter(install.folder(), "/bin/sh", "-c", "sleep 60 & echo started; sleep 60")
+    words = ways.command(install.folder(), "/bin/sh", "-c", "sleep 60 & echo started; sleep 60")
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"started\n"
@@ -77,7 +77,7 @@ def test_forbidden_way_is_named_with_its_reason(
 
 def test_no_way_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=r"no program can be run in the root folder .* \(user namespaces: .*proot: "):
-        ways.enter(tmp_path, "true")
+        ways.command(tmp_path, "true")
 
 
 def test_unreachable_mirror_is_refused(tmp_path: Path) -> None:
