@@ -217,7 +217,7 @@ class BufferTensor:
         return len(offsets) < self.element_count
 
     def padded_to(self, rank: int) -> BufferTensor:
-        """Return the same tensor with leading dimensions of 1 up to `rank`.
+        """Return the same tensor with leading dimensions of 1, so that its rank is at least `rank`.
 
         >>> BufferTensor.of(DataType.FLOAT32, (3, 5)).padded_to(4).sizes
         (1, 1, 3, 5)
@@ -225,9 +225,9 @@ class BufferTensor:
         missing = rank - self.rank
         if missing <= 0:
             return self
-        strides = self.strides
+        strides = self.strides or None  # strides of no dimension are packed
         if strides is not None:
-            # The stride of a dimension of size 1 is never used, but it must fit its field.
+            # The stride of a packed tensor. A dimension of size 1 never uses its stride, which must only fit the field.
             strides = (min(self.sizes[0] * strides[0], UINT32_MAX),) * missing + strides
         return replace(self, sizes=(1,) * missing + self.sizes, strides=strides)
 

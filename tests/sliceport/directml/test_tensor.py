@@ -72,6 +72,7 @@ class TestStridesPage:
 
     def test_hw_pads_to_4d_with_leading_ones(self) -> None:
         assert BufferTensor.of(F32, (3, 5)).padded_to(4).sizes == (1, 1, 3, 5)
+        assert BufferTensor(F32, (), (), 4).padded_to(2) == BufferTensor(F32, (1, 1), None, 4)
 
     def test_padding_keeps_strides_within_32_bits(self) -> None:
         tensor = BufferTensor.of(F32, (2,), (2**31,))
