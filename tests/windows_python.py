@@ -161,7 +161,7 @@ def _copy_project(root: Path) -> None:
 def run_python(arguments: Sequence[str]) -> int:
     """Run Windows' Python in the folder of the project, print its output, and return its exit code."""
     root = folder()
-    words = wine_root._inside(root, "sh", "/opt/python/inside.sh", *arguments)
+    words = wine_root._command_inside(root, "sh", "/opt/python/inside.sh", *arguments)
     output = root / "opt/python/output.txt"
     output.write_text("")
     with subprocess.Popen(words, stdin=subprocess.DEVNULL) as process, output.open(errors="replace") as printed:

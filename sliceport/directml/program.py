@@ -104,7 +104,7 @@ class LoweredNode:
 
     @property
     def resolved(self) -> Resolved:
-        """The node, which must be resolved. It always is for the verdicts `lowered`, `alias` and `empty`."""
+        """The node as a `Resolved`. It always is one if the verdict is `lowered`, `alias` or `empty`."""
         assert isinstance(self.node, Resolved)
         return self.node
 

@@ -74,7 +74,7 @@ class StridedCopy:
         candidates = [copy._reorder(order)._coalesce() for order in copy._list_orders()]
         # Prefer few axes, because operators accept few. Of candidates with equally many axes, prefer one with an
         # innermost stride of 1, because small elements can then be copied in groups.
-        return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._is_unit_innermost))
+        return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._has_unit_innermost_stride))
 
     @property
     def counts(self) -> tuple[tuple[int, ...], ...]:
@@ -82,8 +82,8 @@ class StridedCopy:
         return tuple(tuple(map(len, selected)) for selected in self.selected)
 
     @property
-    def _is_unit_innermost(self) -> bool:
-        """Whether the elements of the innermost axis are adjacent, so that several can be copied as one."""
+    def _has_unit_innermost_stride(self) -> bool:
+        """Whether the innermost stride of every buffer is 1, so that several elements can be copied as one."""
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> StridedCopy | None:
@@ -196,7 +196,7 @@ class StridedCopy:
         """Return this copy with every `group` neighbouring elements replaced by one larger element.
 
         Return None if the copy does not move whole larger elements. But the last larger element of a buffer may be
-        partly padding, like the last byte of a tensor of 4-bit elements.
+        partly padding, like the last byte of 4-bit elements. A copy of a single element is returned unchanged.
         """
         if not self.sizes:  # a single element, which is copied with the padding after it
             return self
@@ -236,5 +236,5 @@ def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the stride of the innermost axis in `group` with several indices. Otherwise any stride fits."""
+    """Return the stride of the innermost axis in `group` whose count exceeds 1. Without such an axis, any stride fits."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

@@ -348,7 +348,7 @@ class StridedSliceSpec:
         return entries
 
     def entries(self, rank: int) -> list[Entry]:
-        """Return the entries, each with the axis that it consumes of a tensor of `rank`; see `Masks.entries`.
+        """Return the entries, each with the axis that it consumes. `rank` is that of the tensor; see `Masks.entries`.
 
         Raises:
             InvalidSlice: Lengths differ, or a rule of `Masks.entries` is broken.
@@ -359,7 +359,7 @@ class StridedSliceSpec:
         return self.masks.entries(len(self.begin), rank)
 
     def bounds(self, position: int) -> tuple[int | None, int | None, int]:
-        """Return begin, end and stride of an entry; begin or end is None if its mask bit is set.
+        """Return begin, end and stride of the entry at `position`; begin or end is None if its mask bit is set.
 
         >>> StridedSliceSpec((1,), (5,), (-2,), Masks(end=(1,))).bounds(0)
         (1, None, -2)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sliceport.directml.device.com import IDML_DEVICE, ComObject, OperatorFactory, call_method, check, create
+from sliceport.directml.device.com import IDML_DEVICE, ComObject, OperatorFactory, call_method, create, raise_on_failure
 from sliceport.directml.feature_levels import FeatureLevel
 
 _D3D12_DEVICE = uuid.UUID("189819f1-1db6-4b57-be54-1821339b85f7").bytes_le
@@ -134,7 +134,7 @@ class Direct3DDevice(OperatorFactory):
             self._transition(buffer, _COPY_DEST, _UNORDERED_ACCESS)
             bindings.append((buffer, 0 if bindings else offset, size))
             position += size
-        # The commands do not keep the objects that they use alive.
+        # Recorded commands hold no references to the objects that they use.
         in_use = self._dispatch(compiled, bindings[:1], bindings[1:])
         readback = self._create_buffer(sum(sizes[1:]), _READBACK, _COPY_DEST)
         position = 0
@@ -190,7 +190,7 @@ class Direct3DDevice(OperatorFactory):
 
     def _check_not_removed(self, name: str) -> None:
         """Raise CallFailed if the device is lost. A method without a result reports an error only in this way."""
-        check(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
+        raise_on_failure(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
     def _create_buffer(self, size: int, heap: int, state: int) -> ComObject:
         """Create a buffer of `size` bytes. `heap` is a D3D12_HEAP_TYPE, `state` the initial D3D12_RESOURCE_STATES."""

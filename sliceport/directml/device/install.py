@@ -147,7 +147,7 @@ def uninstall() -> bool:
     Raises:
         OSError: A folder cannot be removed.
     """
-    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]  # the two are one on Windows
+    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]  # one folder on Windows
     for installation in folders:
         shutil.rmtree(installation)
     return bool(folders)

@@ -57,7 +57,7 @@ class PackageIndex:
         return {name: int(size) for name, size in re.findall(r"^'\S+' ([^_\s]+)_\S+ (\d+)", uris, re.MULTILINE)}
 
     def download(self, names: Iterable[str]) -> dict[str, Path]:
-        """Download packages, check them against the signed index, and return their files by name.
+        """Download packages, check them against the signed index, and return all downloaded files by name.
 
         Raises:
             DeviceError: A package cannot be downloaded.

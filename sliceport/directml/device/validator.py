@@ -94,16 +94,16 @@ def _call_in_child(function: Callable[..., int], library_folder: Path, *args: Op
 
 def _create_operator(library_folder: Path, operator: Operator) -> int:
     native = to_native(operator)
-    return _validator(library_folder).create_operator(native.address)
+    return _operator_factory(library_folder).create_operator(native.address)
 
 
 def _feature_level(library_folder: Path) -> int:
-    return _validator(library_folder).feature_level()
+    return _operator_factory(library_folder).feature_level()
 
 
 @functools.cache
-def _validator(library_folder: Path) -> OperatorFactory:
-    """Return the DirectML device of this process that creates operators, on Windows a real device."""
+def _operator_factory(library_folder: Path) -> OperatorFactory:
+    """Return the DirectML device of this process for creating operators: on Windows a real one, else a `Validator`."""
     return Direct3DDevice(library_folder) if sys.platform == "win32" else Validator(library_folder)
 
 

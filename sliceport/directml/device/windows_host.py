@@ -183,7 +183,7 @@ def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
     while len(prefix := requests.read(protocol.PREFIX.size)) == protocol.PREFIX.size:
         header_size, payload_size = protocol.PREFIX.unpack(prefix)
         if header_size > protocol.MAX_HEADER or payload_size > protocol.MAX_PAYLOAD:
-            sys.exit(3)  # The client sends no such frame.
+            sys.exit(3)  # the client sends no such frame, so the pipe is out of step
         request = json.loads(requests.read(header_size))
         header, payload = host.answer(request, requests.read(payload_size))
         answers.write(protocol.encode_head(header, len(payload)))

@@ -74,7 +74,7 @@ class WineRoot(HostBackend):
 
     def command(self, folder: Path) -> list[str]:
         """Return the command that runs the host program inside the root folder."""
-        return _inside(folder, "wine", "host.exe")
+        return _command_inside(folder, "wine", "host.exe")
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:
         """Return `way`, the chosen one of `ways.WAYS` or "none", and as `no NAME` the error of each better way."""
@@ -124,7 +124,7 @@ class WineRoot(HostBackend):
         shutil.rmtree(state)
 
 
-def _inside(root: Path, *words: str) -> list[str]:
+def _command_inside(root: Path, *words: str) -> list[str]:
     """Return the command that runs a program in the root folder with a display and a Wine prefix."""
     # Wine aborts if TMPDIR is set, and if WINEARCH is win32.
     environment = ("/usr/bin/busybox", "env", "-u", "TMPDIR", "-u", "WINEARCH")
@@ -132,7 +132,7 @@ def _inside(root: Path, *words: str) -> list[str]:
 
 
 def _write_system_files(root: Path) -> None:
-    """Create the files of Debian's maintainer scripts, link commands to busybox, and mark zlib1.dll as Wine's own."""
+    """Create the files of Debian's base system, link commands to busybox, and copy zlib1.dll with the mark of Wine."""
     for name in ("proc", "sys", "dev", "tmp", "etc", "run"):
         (root / name).mkdir()
     for name in ("bin", "lib", "lib64"):
@@ -166,7 +166,7 @@ def _make_prefix(root: Path, prefix: Path) -> None:
     # wineboot reports missing DLLs as failures but goes on, so its exit code is ignored. wineserver writes the registry
     # when it ends.
     script = f"export WINEPREFIX={_HOME}/prefix; wine wineboot -i; wineserver -w"
-    run(_inside(root, "sh", "-c", script), "wineboot", timeout=_WINEBOOT_TIMEOUT)
+    run(_command_inside(root, "sh", "-c", script), "wineboot", timeout=_WINEBOOT_TIMEOUT)
     if not (prefix / "system.reg").exists():
         raise DeviceError("wineboot left no Wine prefix.")
     with (prefix / "user.reg").open("a", encoding="utf-8") as registry:
