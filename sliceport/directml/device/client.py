@@ -283,7 +283,7 @@ class Device:
     def _ask_once(
         self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[str]
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a request once, raising like `_ask`, and return its answer. Kill the host program if it fails to answer."""
+        """Send a request once, raising like `_ask`, and return its answer. Kill a host program that fails to answer."""
         parts = [memoryview(part).cast("B") for part in payload]
         size = sum(map(len, parts))
         head = protocol.encode_head(request, size)
