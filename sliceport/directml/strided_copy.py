@@ -236,5 +236,5 @@ def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the stride of the innermost axis in `group` whose count exceeds 1. If all counts are 1, any stride fits."""
+    """Return the stride of the innermost axis in `group` whose count exceeds 1. If no count does, any stride fits."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])
