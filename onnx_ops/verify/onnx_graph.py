@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,8 +198,9 @@ class OnnxGraph:
             return
         arguments: list[Any] = [self._value_of(name, values) if name else None for name in node_proto.input]
         if node_proto.op_type == "If":
-            title = "then_branch" if bool(arguments[0]) else "else_branch"
-            yield self._body(title, graphs[title], [], values)
+            taken, other = ("then_branch", "else_branch") if bool(arguments[0]) else ("else_branch", "then_branch")
+            yield self._body(taken, graphs[taken], [], values)
+            yield replace(self._body(other, graphs[other], [], values), is_run=False)
         elif node_proto.op_type == "Loop":
             condition: Any
             count, condition, *carried = arguments  # The first two are None if they are left out.

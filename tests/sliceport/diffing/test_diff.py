@@ -40,6 +40,8 @@ from sliceport.diffing.save import save as write
 from sliceport.engines.registry import engines
 from sliceport.errors import MissingExtra, ModelError, UsageError
 from sliceport.sandbox import supervisor
+from sliceport.shell import join
+from sliceport.wording import command_line_spelling
 
 
 def test_equal_engines_have_no_finding(differ: Differ) -> None:
@@ -358,7 +360,17 @@ def test_fault_in_the_first_model_is_searched_in_each_model_alone(differ: Differ
     other = save(CHAIN.replace("Add (c, x)", "Sum (c, x)"), tmp_path / "other.onnx")
     report = differ(CHAIN, fuse("Sigmoid", "Add", "Sub"), other=other)
     assert report.parts == ()
-    assert report.notes[-1] == "compare each model alone: diff(model, on=engine)"
+    model = str(tmp_path / "model.onnx")
+    assert report.notes[-2:] == (
+        f"compare the first model alone: diff({model!r}, on='faulty')",
+        f"compare the second model alone: diff({str(other)!r}, on='faulty')",
+    )
+    with command_line_spelling():
+        report = differ(CHAIN, fuse("Sigmoid", "Add", "Sub"), other=other)
+    assert (
+        report.notes[-1]
+        == f"compare the second model alone: {join(['sliceport', 'diff', str(other), '--on', 'faulty'])}"
+    )
 
 
 def test_equal_models_with_other_names_are_equal(tmp_path: Path) -> None:

@@ -1,0 +1,194 @@
+"""The matching of two models: for each value of the second model, the value of the first that it should equal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sliceport.diffing.case import compute_all
+from sliceport.diffing.fingerprint import Fingerprint, Fingerprints
+from sliceport.diffing.graph import Graph, GraphNode
+from sliceport.diffing.side import Side
+from sliceport.engines.engine import Array, Value
+
+
+class Matches:
+    """The matches between the values of two models.
+
+    Each of the three maps has names of values of the second model, with names of values of the first.
+
+    Args:
+        first: The model that is right by definition.
+        second: The model to test.
+        names: For each input and output of the second model, its name in the first.
+
+    Attributes:
+        equal: Values that are equal.
+        close: Values that agree within the tolerance, among them those in `equal`.
+        different: Values that differ from those that they should equal.
+        counts: The number of values that were matched in each way.
+    """
+
+    def __init__(self, first: Graph, second: Graph, names: Mapping[str, str]) -> None:
+        self._first, self._second, self._names = first, second, names
+        self.equal: dict[str, str] = {}
+        self.close: dict[str, str] = {}
+        self.different: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+        # Exporters that number values may give one name to unrelated values of the two models. Different operators
+        # usually write such values. So names are trusted only if most shared names belong to the same operator in both
+        # models. Two formats name operators differently, so their names of values are trusted without this check.
+        operators = {name: node.op_type for node in first.nodes for name in node.writes}
+        pairs = [(node.op_type, operators.get(name)) for node in second.nodes for name in node.writes]
+        is_same = [operator == other for operator, other in pairs if other is not None]
+        self._are_names_kept = first.format != second.format or sum(is_same) * 2 > len(is_same)
+
+    @property
+    def note(self) -> str:
+        """A sentence about how many values were matched, and how."""
+        counts_text = ", ".join(f"{count} {how}" for how, count in sorted(self.counts.items()) if count)
+        value_count = sum(len(node.writes) for node in self._second.nodes)
+        return f"values of the second model found in the first: {counts_text or 'none'}, of {value_count}"
+
+    @property
+    def has_inner(self) -> bool:
+        """Whether any computed value is matched, apart from outputs that differ."""
+        inner_differences = self.different.keys() - {*self._second.inputs, *self._second.outputs}
+        return bool(inner_differences or self.close.keys() - set(self._second.inputs))
+
+    def accept(self, name: str, first_name: str) -> None:
+        """Count a value as equal to its match from now on, because the cause of its difference is known."""
+        self.different.pop(name, None)
+        self.close[name] = self.equal[name] = first_name
+
+    def add_by_running(self, good: Side, bad: Side, runs: Sequence[Mapping[str, Array]]) -> None:
+        """Run the first model on `good` and the second on `bad`, and match their values.
+
+        Args:
+            good: The engine of the first model.
+            bad: The engine of the second model.
+            runs: Sets of inputs of the first model. One set is enough if all values can be matched by their names: if
+                names can be trusted, and each value of the second model has a namesake in the first.
+        """
+        expected_runs: list[dict[str, Fingerprint]] = []
+        actual_runs: list[dict[str, Fingerprint]] = []
+        for inputs in runs:
+            expected = _fingerprint_values(self._first, good, inputs)
+            renamed = {name: inputs[self._names.get(name, name)] for name in self._second.inputs}
+            actual = _fingerprint_values(self._second, bad, renamed)
+            is_first = not expected_runs
+            # A run with other values than the first run is left out. After a failure, for example, values are missing.
+            if is_first or (expected.keys() == expected_runs[0].keys() and actual.keys() == actual_runs[0].keys()):
+                expected_runs.append(expected)
+                actual_runs.append(actual)
+            if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in actual}:
+                break  # further runs are only needed to match values by their fingerprints
+        self._match_values(_group_by_name(expected_runs), _group_by_name(actual_runs))
+
+    def _match_values(self, expected: Fingerprints, actual: Fingerprints) -> None:
+        """Match values by their fingerprints, and the remaining ones by the nodes that write them."""
+        names_by_kind: dict[Any, list[str]] = {}
+        for name, prints in expected.items():
+            names_by_kind.setdefault(prints[0].kind, []).append(name)
+        for name in dict.fromkeys((*actual, *(name for node in self._second.nodes for name in node.writes))):
+            namesake = self._names.get(name, name)
+            # An input or output has no match but its namesake. A wrong output may equal any other value by chance.
+            has_namesake = namesake in expected and (self._are_names_kept or name in self._names)
+            if name in actual:
+                kind = actual[name][0].kind
+                candidates = [namesake] if has_namesake else [namesake, *names_by_kind.get(kind, ())]
+                match = _find_agreeing(candidates, expected, actual[name])
+            else:
+                match = None
+            if match is not None:
+                self.close[name] = match
+                if all(a.digest == b.digest for a, b in zip(expected[match], actual[name], strict=True)):
+                    self.equal[name] = match
+                # Inputs do not count, because they match by definition.
+                self.counts["by name" if match == namesake else "by value"] += name not in self._second.inputs
+            elif has_namesake:
+                self.different[name] = namesake
+        self._match_by_reads(set(expected).difference(self.close.values(), self.different.values()))
+        self.counts["different"] = len(self.different)
+
+    def _match_by_reads(self, unmatched: set[str]) -> None:
+        """Match values that differ, if the nodes that write them correspond.
+
+        Two nodes correspond if the values that they read are matched with each other, and if the nodes have the same
+        operator or the same operators read their outputs. `unmatched` contains the values of the first model without a
+        match. Values that are matched here are removed from `unmatched`.
+        """
+        nodes_by_reads: dict[tuple[str, ...], list[GraphNode]] = {}
+        for node in self._first.nodes:
+            nodes_by_reads.setdefault(node.reads, []).append(node)
+        first_readers, second_readers = _list_readers(self._first), _list_readers(self._second)
+        matched = self.close | self.different
+        for node in self._second.nodes:
+            if not matched.keys().isdisjoint(node.writes):
+                continue
+            reads = tuple(matched.get(name, "") for name in node.reads)
+            for first_node in nodes_by_reads.get(reads, ()):
+                written = dict(zip(node.writes, first_node.writes, strict=False))
+                is_alike = node.op_type == first_node.op_type or all(
+                    second_readers[name] == first_readers[first_name] for name, first_name in written.items()
+                )
+                if is_alike and unmatched.issuperset(first_node.writes):
+                    matched |= written
+                    self.different |= written
+                    unmatched.difference_update(first_node.writes)
+                    break
+
+
+def _fingerprint_values(graph: Graph, side: Side, inputs: Mapping[str, Array]) -> dict[str, Fingerprint]:
+    """Return the fingerprints of the inputs and of all values that an engine computes from them."""
+    return {name: Fingerprint.of(array) for name, array in compute_all(graph, side, inputs)}
+
+
+def _group_by_name(runs: Sequence[Mapping[str, Fingerprint]]) -> Fingerprints:
+    """Return for each value its fingerprints in all runs."""
+    return {name: tuple(prints[name] for prints in runs) for name in runs[0]}
+
+
+def _find_agreeing(candidates: Sequence[str], expected: Fingerprints, prints: Sequence[Fingerprint]) -> str | None:
+    """Return the first candidate that agrees with the fingerprints in each run; None if no candidate does."""
+    computed = (name for name in candidates if name in expected)
+    return next((name for name in computed if all(map(Fingerprint.agrees, expected[name], prints))), None)
+
+
+def _list_readers(graph: Graph) -> dict[str, list[str]]:
+    """Map each value to the sorted operators that read it. An output of the graph also has the reader ""."""
+    readers: dict[str, list[str]] = {name: [] for node in graph.nodes for name in node.writes}
+    for node in sorted(graph.nodes, key=lambda node: node.op_type):
+        for name in node.reads:
+            readers.setdefault(name, []).append(node.op_type)
+    return {name: ["", *operators] if name in graph.outputs else operators for name, operators in readers.items()}
+
+
+def match_by_value(
+    first: Mapping[str, Value], second: Mapping[str, Value], *, has_faults: bool = False
+) -> dict[str, str]:
+    """Map names of values in `second` to names of values in `first` that agree, preferably to the same name.
+
+    If `has_faults`, some values may be wrong. Then the remaining values are matched by name, or by type and shape.
+    """
+    expected, actual = (
+        {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
+        for values in (first, second)
+    )
+    tests: list[Callable[[str, str], bool]] = [
+        lambda name, other: name == other and actual[name].agrees(expected[other]),
+        lambda name, other: actual[name].agrees(expected[other]),
+    ]
+    if has_faults:
+        tests += [lambda name, other: name == other, lambda name, other: actual[name].kind == expected[other].kind]
+    names: dict[str, str] = {}
+    for is_match in tests:
+        for name in [name for name in actual if name not in names]:
+            others = (other for other in expected if other not in names.values() and is_match(name, other))
+            match = next(others, None)
+            if match is not None:
+                names[name] = match
+    return names
