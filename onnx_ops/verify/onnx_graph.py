@@ -206,9 +206,12 @@ class OnnxGraph:
             count, condition, *carried = arguments  # The first two are None if they are left out.
             count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
             condition = np.array(condition is None or bool(condition))
-            for i in range(count if condition else 0):
+            is_run = bool(condition and count > 0)
+            for i in range(max(count, 1)):
                 body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
-                yield body
+                yield replace(body, is_run=is_run)
+                if not is_run:
+                    return
                 computed = run(body.graph.whole(), body.inputs)
                 condition, *results = [computed[value.name] for value in graphs["body"].output]
                 carried = results[: len(carried)]  # the other outputs are not passed on

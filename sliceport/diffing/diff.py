@@ -241,6 +241,7 @@ class _Comparison:
         """Return the report with the part of the model that causes each failure, and with notes on the search."""
         parts: list[Part] = []
         notes: list[str] = []
+        self.bad.budget.end_before_timeout()
         try:
             unsteady = self._find_unsteady(run)
             if unsteady is not None:
@@ -297,8 +298,8 @@ class _Comparison:
         notes.append(pair.matches.note)
         if failures[0].is_of_run:
             cause = pair.find_failing_part(failures[0])
-            # If the part has several nodes and does not run, the search of one model may find a smaller part. It finds no
-            # part with a note, which fails in another way than the model.
+            # The search of one model may find a smaller part than several nodes that do not run. It would not find a part
+            # with a note, which fails in another way than the model.
             if cause is None or (len(cause.case.nodes) > 1 and cause.case.failure.is_of_run and not cause.case.note):
                 for failure, located in self._locate_in_one_model(run, failures):
                     yield failure, _choose_smaller(cause, located)

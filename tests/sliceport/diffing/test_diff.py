@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from sliceport.diffing.save import save as write
 from sliceport.engines.registry import engines
 from sliceport.errors import MissingExtra, ModelError, UsageError
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child import this_process
 from sliceport.shell import join
 from sliceport.wording import command_line_spelling
 
@@ -558,6 +560,11 @@ def test_budget_ends_the_search_with_the_best_case(differ: Differ, monkeypatch: 
         patch.setattr(side.Budget, "remaining", lambda budget: stop_after_12_runs(budget, 8))
         report = differ(chain_of(100), swap("n70", "Sub"), budget=1)
     assert part_of(report).causes[0] == "first node that differs: one of the 50 nodes from Add 'n50' to Add 'n99'"
+    suspects = part_of(report).to_json()["suspects"]
+    assert [suspect["name"] for suspect in suspects] == [f"n{i}" for i in range(50, 100)]
+    monkeypatch.setattr(this_process, "deadline", time.monotonic() + 1000)  # as with --timeout
+    monkeypatch.setattr(side.Budget, "remaining", lambda budget: budget.seconds and stop_after_12_runs(budget))
+    assert "may not be the smallest" in part_of(differ(chain_of(100), swap("n70", "Sub"))).case.note
 
 
 OUTPUTS = """(float[4] x) => (u, v, w) {
