@@ -22,6 +22,7 @@ from sliceport.diffing.difference import (
 from sliceport.diffing.graph import Graph, find_ancestors
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.kept_runs import open_kept_runs
+from sliceport.diffing.matching import Matches
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
@@ -285,7 +286,7 @@ class _Comparison:
                 part = parts[explaining[-1]]
                 parts[explaining[-1]] = replace(part, explained=(*part.explained, failure.output))
             else:
-                notes += ["no part of the model that was cut out fails like the whole", *self._list_commands()]
+                notes += ["no part of the model that was cut out fails like the whole", *self._advise()]
 
     def _locate_each(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]
@@ -294,15 +295,16 @@ class _Comparison:
         if self.first is self.second or isinstance(run.expected, Failure):
             yield from self._locate_in_one_model(run, failures)
             return
-        pair = Pair(self.first, self.second, self.good, self.bad, self.names, [run.inputs, *run.more_inputs])
+        runs = [run.inputs, *run.more_inputs]
+        pair = Pair(Matches(self.first, self.second, self.good, self.bad, self.names, runs))
         notes.append(pair.matches.note)
         if failures[0].is_of_run:
             cause = pair.find_failing_part(failures[0])
-            # The search of one model may find a smaller part than several nodes that do not run. It would not find a part
+            # The search of one model may find a smaller part than several nodes that do not run. It cannot find a part
             # with a note, which fails in another way than the model.
             if cause is None or (len(cause.case.nodes) > 1 and cause.case.failure.is_of_run and not cause.case.note):
                 for failure, located in self._locate_in_one_model(run, failures):
-                    yield failure, _choose_smaller(cause, located)
+                    yield failure, located or cause
             else:
                 yield failures[0], cause
         elif not pair.matches.has_inner and all(
@@ -314,18 +316,12 @@ class _Comparison:
             for failure in failures:
                 yield failure, pair.find_next_part(failure.output, self._tolerance_for(failure.output))
 
-    def _list_commands(self) -> list[str]:
-        """Return sentences with the commands that compare each of two models alone, if one tested engine ran both."""
+    def _advise(self) -> Iterator[str]:
+        """Yield a sentence with commands that compare each of two models alone, if one tested engine ran both."""
         engine = str(self.bad)
-        if self.first is self.second or engine != str(self.good) or engine in DEFAULT_AGAINST.values():
-            return []
-        commands = []
-        for ordinal, model in zip(("first", "second"), self.models, strict=True):
-            is_path = isinstance(model, str | os.PathLike)
-            python = f"diff({os.fspath(model)!r}, on={engine!r})" if is_path else f"diff(model, on={engine!r})"
-            shell = join(["sliceport", "diff", str(model), "--on", engine])
-            commands.append(f"compare the {ordinal} model alone: {spell(python, shell)}")
-        return commands
+        if self.first is not self.second and engine == str(self.good) and engine not in DEFAULT_AGAINST.values():
+            commands = "; ".join(join(["sliceport", "diff", str(model), "--on", engine]) for model in self.models)
+            yield f"compare each model alone: {spell(f'diff(model, on={engine!r})', commands)}"
 
     def _locate_in_one_model(self, run: _Run, failures: Sequence[Failure]) -> Iterator[tuple[Failure, Located | None]]:
         """Search the model that fails, or the only model, and yield each failure with the part that causes it."""
@@ -335,12 +331,6 @@ class _Comparison:
             graph, bad, good = self.second, self.bad, self.good
             inputs = {name: run.inputs[self.names[name]] for name in graph.inputs}
         return search_each(graph, bad, _choose_good(graph, bad, good), inputs, failures, self._tolerance_for)
-
-
-def _choose_smaller(first: Located | None, second: Located | None) -> Located | None:
-    """Return the part in the innermost body, and of two parts in one body the one with fewer nodes."""
-    parts = [part for part in (second, first) if part is not None]
-    return min(parts, key=lambda part: (-len(part.case.scope), len(part.case.nodes)), default=None)
 
 
 def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,104 +16,107 @@ from sliceport.diffing.side import Side
 from sliceport.engines.engine import Array, Value
 
 
+@dataclass
 class Matches:
-    """The matches between the values of two models.
-
-    Each of the three maps has names of values of the second model, with names of values of the first.
-
-    Args:
-        first: The model that is right by definition.
-        second: The model to test.
-        names: For each input and output of the second model, its name in the first.
+    """The matches between the values of two models, which this class runs on their engines.
 
     Attributes:
-        equal: Values that are equal.
-        close: Values that agree within the tolerance, among them those in `equal`.
-        different: Values that differ from those that they should equal.
-        counts: The number of values that were matched in each way.
+        first: The model that is right by definition.
+        second: The model to test.
+        good: The engine of the first model.
+        bad: The engine of the second model.
+        names: For each input and output of the second model, its name in the first.
+        runs: Sets of inputs of the first model. One set is enough if all values can be matched by their names: if names
+            can be trusted, and each value of the second model has a namesake in the first.
+        equal: Values of the second model that are equal to a value of the first, with the name of that value.
+        close: Values that agree within the tolerance, likewise. It contains `equal`.
+        different: Values that differ from the value that they should equal, likewise.
     """
 
-    def __init__(self, first: Graph, second: Graph, names: Mapping[str, str]) -> None:
-        self._first, self._second, self._names = first, second, names
-        self.equal: dict[str, str] = {}
-        self.close: dict[str, str] = {}
-        self.different: dict[str, str] = {}
-        self.counts: Counter[str] = Counter()
+    first: Graph
+    second: Graph
+    good: Side
+    bad: Side
+    names: Mapping[str, str]
+    runs: Sequence[Mapping[str, Array]]
+    equal: dict[str, str] = field(default_factory=dict, init=False)
+    close: dict[str, str] = field(default_factory=dict, init=False)
+    different: dict[str, str] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._counts: Counter[str] = Counter()
         # Exporters that number values may give one name to unrelated values of the two models. Different operators
         # usually write such values. So names are trusted only if most shared names belong to the same operator in both
         # models. Two formats name operators differently, so their names of values are trusted without this check.
-        operators = {name: node.op_type for node in first.nodes for name in node.writes}
-        pairs = [(node.op_type, operators.get(name)) for node in second.nodes for name in node.writes]
+        operators = {name: node.op_type for node in self.first.nodes for name in node.writes}
+        pairs = [(node.op_type, operators.get(name)) for node in self.second.nodes for name in node.writes]
         is_same = [operator == other for operator, other in pairs if other is not None]
-        self._are_names_kept = first.format != second.format or sum(is_same) * 2 > len(is_same)
+        self._are_names_kept = self.first.format != self.second.format or sum(is_same) * 2 > len(is_same)
+        self._match_values(*self._fingerprint_values())
+
+    def name_in_first(self, name: str) -> str:
+        """Return the name that a value of the second model should have in the first."""
+        return self.names.get(name, name)
+
+    def _fingerprint_values(self) -> tuple[Fingerprints, Fingerprints]:
+        """Run both models on each set of inputs, and return the fingerprints of their values."""
+        expected_runs: list[dict[str, Fingerprint]] = []
+        actual_runs: list[dict[str, Fingerprint]] = []
+        for inputs in self.runs:
+            renamed = {name: inputs[self.name_in_first(name)] for name in self.second.inputs}
+            expected, actual = (
+                {name: Fingerprint.of(array) for name, array in compute_all(graph, side, arrays)}
+                for graph, side, arrays in ((self.first, self.good, inputs), (self.second, self.bad, renamed))
+            )
+            # A run with other values than the first run is left out. After a failure, for example, values are missing.
+            is_first = not expected_runs
+            if is_first or (expected.keys() == expected_runs[0].keys() and actual.keys() == actual_runs[0].keys()):
+                expected_runs.append(expected)
+                actual_runs.append(actual)
+            if self._are_names_kept and expected.keys() >= set(map(self.name_in_first, actual)):
+                break  # further runs are only needed to match values by their fingerprints
+        return (
+            {name: tuple(prints[name] for prints in expected_runs) for name in expected_runs[0]},
+            {name: tuple(prints[name] for prints in actual_runs) for name in actual_runs[0]},
+        )
 
     @property
     def note(self) -> str:
         """A sentence about how many values were matched, and how."""
-        counts_text = ", ".join(f"{count} {how}" for how, count in sorted(self.counts.items()) if count)
-        value_count = sum(len(node.writes) for node in self._second.nodes)
+        counts_text = ", ".join(f"{count} {how}" for how, count in sorted(self._counts.items()) if count)
+        value_count = sum(len(node.writes) for node in self.second.nodes)
         return f"values of the second model found in the first: {counts_text or 'none'}, of {value_count}"
 
     @property
     def has_inner(self) -> bool:
         """Whether any computed value is matched, apart from outputs that differ."""
-        inner_differences = self.different.keys() - {*self._second.inputs, *self._second.outputs}
-        return bool(inner_differences or self.close.keys() - set(self._second.inputs))
-
-    def accept(self, name: str, first_name: str) -> None:
-        """Count a value as equal to its match from now on, because the cause of its difference is known."""
-        self.different.pop(name, None)
-        self.close[name] = self.equal[name] = first_name
-
-    def add_by_running(self, good: Side, bad: Side, runs: Sequence[Mapping[str, Array]]) -> None:
-        """Run the first model on `good` and the second on `bad`, and match their values.
-
-        Args:
-            good: The engine of the first model.
-            bad: The engine of the second model.
-            runs: Sets of inputs of the first model. One set is enough if all values can be matched by their names: if
-                names can be trusted, and each value of the second model has a namesake in the first.
-        """
-        expected_runs: list[dict[str, Fingerprint]] = []
-        actual_runs: list[dict[str, Fingerprint]] = []
-        for inputs in runs:
-            expected = _fingerprint_values(self._first, good, inputs)
-            renamed = {name: inputs[self._names.get(name, name)] for name in self._second.inputs}
-            actual = _fingerprint_values(self._second, bad, renamed)
-            is_first = not expected_runs
-            # A run with other values than the first run is left out. After a failure, for example, values are missing.
-            if is_first or (expected.keys() == expected_runs[0].keys() and actual.keys() == actual_runs[0].keys()):
-                expected_runs.append(expected)
-                actual_runs.append(actual)
-            if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in actual}:
-                break  # further runs are only needed to match values by their fingerprints
-        self._match_values(_group_by_name(expected_runs), _group_by_name(actual_runs))
+        inner_differences = self.different.keys() - {*self.second.inputs, *self.second.outputs}
+        return bool(inner_differences or self.close.keys() - set(self.second.inputs))
 
     def _match_values(self, expected: Fingerprints, actual: Fingerprints) -> None:
         """Match values by their fingerprints, and the remaining ones by the nodes that write them."""
         names_by_kind: dict[Any, list[str]] = {}
         for name, prints in expected.items():
             names_by_kind.setdefault(prints[0].kind, []).append(name)
-        for name in dict.fromkeys((*actual, *(name for node in self._second.nodes for name in node.writes))):
-            namesake = self._names.get(name, name)
+        for name in dict.fromkeys((*actual, *(name for node in self.second.nodes for name in node.writes))):
+            namesake = self.name_in_first(name)
             # An input or output has no match but its namesake. A wrong output may equal any other value by chance.
-            has_namesake = namesake in expected and (self._are_names_kept or name in self._names)
-            if name in actual:
-                kind = actual[name][0].kind
-                candidates = [namesake] if has_namesake else [namesake, *names_by_kind.get(kind, ())]
-                match = _find_agreeing(candidates, expected, actual[name])
-            else:
-                match = None
+            has_namesake = namesake in expected and (self._are_names_kept or name in self.names)
+            candidates = [namesake] if namesake in expected else []
+            if name in actual and not has_namesake:
+                candidates += names_by_kind.get(actual[name][0].kind, ())
+            agreeing = (each for each in candidates if all(map(Fingerprint.agrees, expected[each], actual[name])))
+            match = next(agreeing, None) if name in actual else None
             if match is not None:
                 self.close[name] = match
                 if all(a.digest == b.digest for a, b in zip(expected[match], actual[name], strict=True)):
                     self.equal[name] = match
                 # Inputs do not count, because they match by definition.
-                self.counts["by name" if match == namesake else "by value"] += name not in self._second.inputs
+                self._counts["by name" if match == namesake else "by value"] += name not in self.second.inputs
             elif has_namesake:
                 self.different[name] = namesake
         self._match_by_reads(set(expected).difference(self.close.values(), self.different.values()))
-        self.counts["different"] = len(self.different)
+        self._counts["different"] = len(self.different)
 
     def _match_by_reads(self, unmatched: set[str]) -> None:
         """Match values that differ, if the nodes that write them correspond.
@@ -122,11 +126,11 @@ class Matches:
         match. Values that are matched here are removed from `unmatched`.
         """
         nodes_by_reads: dict[tuple[str, ...], list[GraphNode]] = {}
-        for node in self._first.nodes:
+        for node in self.first.nodes:
             nodes_by_reads.setdefault(node.reads, []).append(node)
-        first_readers, second_readers = _list_readers(self._first), _list_readers(self._second)
+        first_readers, second_readers = _list_readers(self.first), _list_readers(self.second)
         matched = self.close | self.different
-        for node in self._second.nodes:
+        for node in self.second.nodes:
             if not matched.keys().isdisjoint(node.writes):
                 continue
             reads = tuple(matched.get(name, "") for name in node.reads)
@@ -140,22 +144,6 @@ class Matches:
                     self.different |= written
                     unmatched.difference_update(first_node.writes)
                     break
-
-
-def _fingerprint_values(graph: Graph, side: Side, inputs: Mapping[str, Array]) -> dict[str, Fingerprint]:
-    """Return the fingerprints of the inputs and of all values that an engine computes from them."""
-    return {name: Fingerprint.of(array) for name, array in compute_all(graph, side, inputs)}
-
-
-def _group_by_name(runs: Sequence[Mapping[str, Fingerprint]]) -> Fingerprints:
-    """Return for each value its fingerprints in all runs."""
-    return {name: tuple(prints[name] for prints in runs) for name in runs[0]}
-
-
-def _find_agreeing(candidates: Sequence[str], expected: Fingerprints, prints: Sequence[Fingerprint]) -> str | None:
-    """Return the first candidate that agrees with the fingerprints in each run; None if no candidate does."""
-    computed = (name for name in candidates if name in expected)
-    return next((name for name in computed if all(map(Fingerprint.agrees, expected[name], prints))), None)
 
 
 def _list_readers(graph: Graph) -> dict[str, list[str]]:

@@ -12,10 +12,10 @@ import numpy as np
 
 from sliceport.diffing.case import Located, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of
-from sliceport.diffing.graph import Body, Graph, find_ancestors, find_boundary
+from sliceport.diffing.graph import Body, find_ancestors, find_boundary
 from sliceport.diffing.matching import Matches, match_by_value
 from sliceport.diffing.search import RANDOM_NOTE, find_named
-from sliceport.diffing.side import Result, RunFailed, Side
+from sliceport.diffing.side import Result, RunFailed
 from sliceport.engines.engine import Array, Value
 
 _MAX_CANDIDATES = 50
@@ -41,37 +41,16 @@ class _Candidate(NamedTuple):
 
 
 class Pair:
-    """Two models that should compute the same. The constructor runs both models to match their values.
-
-    Args:
-        first: The model that is right by definition.
-        second: The model to test.
-        good: The engine of the first model.
-        bad: The engine of the second model.
-        names: For each input and output of the second model, its name in the first.
-        runs: Sets of inputs of the first model: one on which an output differs, then more sets to match values by.
-
-    Attributes:
-        matches: The values of the second model that were matched.
+    """Two models that should compute the same, with their matched values in the attribute `matches`.
 
     Raises:
-        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`. `find_next_part` raises these errors, too.
+        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`. All methods raise these errors.
     """
 
-    def __init__(
-        self,
-        first: Graph,
-        second: Graph,
-        good: Side,
-        bad: Side,
-        names: Mapping[str, str],
-        runs: Sequence[Mapping[str, Array]],
-    ) -> None:
-        self._first, self._second, self._good, self._bad = first, second, good, bad
-        self._names, self._inputs = names, runs[0]
-        self._right_values = {name: runs[0][names.get(name, name)] for name in second.inputs}
-        self.matches = Matches(first, second, names)
-        self.matches.add_by_running(good, bad, runs)
+    def __init__(self, matches: Matches) -> None:
+        self.matches = matches
+        self._first, self._second, self._good, self._bad = matches.first, matches.second, matches.good, matches.bad
+        self._right_values = {name: matches.runs[0][matches.name_in_first(name)] for name in self._second.inputs}
 
     def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
         """Return the first part of the second model whose value differs; None if there is no such part.
@@ -112,9 +91,9 @@ class Pair:
     def _accept(self, located: Located, right: dict[str, str]) -> None:
         """Let the next parts take the value of a part from the first model."""
         assert located.counterpart is not None
-        name, first_name = located.case.outputs[0], located.counterpart.outputs[0]
-        right[name] = first_name
-        self.matches.accept(name, first_name)
+        matches, name = self.matches, located.case.outputs[0]
+        right[name] = matches.close[name] = matches.equal[name] = located.counterpart.outputs[0]
+        matches.different.pop(name, None)
 
     def _find_parts(
         self, outputs: Sequence[str], right: dict[str, str], tolerance: Tolerance | None
@@ -132,7 +111,7 @@ class Pair:
         for candidate in self._list_candidates(outputs, right):
             needed |= {candidate.counterpart, *candidate.inputs.values()}
             needed |= find_boundary(self._first, candidate.first_nodes)
-        arrays = dict(compute_all(self._first, self._good, self._inputs, needed))
+        arrays = dict(compute_all(self._first, self._good, self.matches.runs[0], needed))
         for candidate in self._list_candidates(outputs, right):
             located = self._locate(candidate, arrays, tolerance, right)
             if located is not None:
@@ -188,7 +167,7 @@ class Pair:
         written = [name for number in path for name in self._second.nodes[number].writes]
         different = [name for name in written if name in matches.different][:_MAX_CANDIDATES]
         targets = {name: matches.different[name] for name in different}
-        targets |= {name: self._names.get(name, name) for name in outputs}
+        targets |= {name: matches.name_in_first(name) for name in outputs}
         for known, (name, counterpart) in product((right, matches.equal), targets.items()):
             nodes = find_ancestors(self._second, [name], known)
             inputs = {value: known.get(value, value) for value in find_boundary(self._second, nodes)}
@@ -246,7 +225,7 @@ class Pair:
                 # The inputs have the names of the first body in `names`, or else their own. The first body wins if both
                 # bodies have an input of one name, because `names` maps to its names.
                 inputs = {**second.inputs, **first.inputs}
-                inner = Pair(first.graph, second.graph, self._good, self._bad, names, [inputs])
+                inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
                 if isinstance(actual, Failure):
                     inner_part = inner.find_failing_part(actual)
                 else:
