@@ -198,7 +198,8 @@ class Pair:
         if failure is None:
             right[output] = counterpart
             return None
-        return Located(replace(case, failure=failure, suspects=case.nodes), {output: expected}, first_case)
+        suspects = case.nodes if len(case.nodes) > 1 else ()
+        return Located(replace(case, failure=failure, suspects=suspects), {output: expected}, first_case)
 
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
         """Search the runs of the bodies of a control flow node in order. Return the first part of a body that differs.
