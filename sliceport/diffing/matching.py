@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from sliceport.diffing.case import compute_all
 from sliceport.diffing.fingerprint import Fingerprint, Fingerprints
 from sliceport.diffing.graph import Graph, GraphNode
 from sliceport.diffing.side import Side
-from sliceport.engines.engine import Array, Value
+from sliceport.engines.engine import Array
 
 
 @dataclass
@@ -155,28 +153,14 @@ def _list_readers(graph: Graph) -> dict[str, list[str]]:
     return {name: ["", *operators] if name in graph.outputs else operators for name, operators in readers.items()}
 
 
-def match_by_value(
-    first: Mapping[str, Value], second: Mapping[str, Value], *, has_faults: bool = False
-) -> dict[str, str]:
-    """Map names of values in `second` to names of values in `first` that agree, preferably to the same name.
-
-    If `has_faults`, some values may be wrong. Then the remaining values are matched by name, or by type and shape.
-    """
-    expected, actual = (
-        {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
-        for values in (first, second)
-    )
-    tests: list[Callable[[str, str], bool]] = [
-        lambda name, other: name == other and actual[name].agrees(expected[other]),
-        lambda name, other: actual[name].agrees(expected[other]),
-    ]
-    if has_faults:
-        tests += [lambda name, other: name == other, lambda name, other: actual[name].kind == expected[other].kind]
+def match_by_value(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, str]:
+    """Map names of values in `second` to names of values in `first` that agree, preferably to the same name."""
+    expected, actual = ({name: Fingerprint.of(array) for name, array in values.items()} for values in (first, second))
     names: dict[str, str] = {}
-    for is_match in tests:
-        for name in [name for name in actual if name not in names]:
-            others = (other for other in expected if other not in names.values() and is_match(name, other))
-            match = next(others, None)
-            if match is not None:
-                names[name] = match
+    # A value that has the same name in both models is matched before another value that agrees can take its name.
+    for name in sorted(actual, key=lambda name: name not in expected or not actual[name].agrees(expected[name])):
+        others = (other for other in (name, *expected) if other in expected and other not in names.values())
+        match = next((other for other in others if actual[name].agrees(expected[other])), None)
+        if match is not None:
+            names[name] = match
     return names

@@ -15,7 +15,7 @@ from sliceport.diffing.difference import Failure, Tolerance, compare_values, inn
 from sliceport.diffing.graph import Body, find_ancestors, find_boundary
 from sliceport.diffing.matching import Matches, match_by_value
 from sliceport.diffing.search import RANDOM_NOTE, find_named
-from sliceport.diffing.side import Result, RunFailed
+from sliceport.diffing.side import RunFailed
 from sliceport.engines.engine import Array, Value
 
 _MAX_CANDIDATES = 50
@@ -218,11 +218,10 @@ class Pair:
                 is_named = case.failure.is_of_run and find_named(second.graph, case.failure)
                 if not second.is_run and not is_named:
                     continue
-                expected = self._good.try_run(first.graph.whole(), first.inputs)
                 actual = self._bad.try_run(second.graph.whole(), second.inputs)
                 if isinstance(actual, Failure) and not case.failure.is_of_run:
                     break  # the body runs in the model, so that only the cut makes it fail
-                names = _match_bodies(first, second, expected, actual)
+                names = _match_bodies(first, second)
                 # The inputs have the names of the first body in `names`, or else their own. The first body wins if both
                 # bodies have an input of one name, because `names` maps to its names.
                 inputs = {**second.inputs, **first.inputs}
@@ -241,20 +240,16 @@ class Pair:
         return located
 
 
-def _match_bodies(first: Body, second: Body, expected: Result, actual: Result) -> dict[str, str]:
+def _match_bodies(first: Body, second: Body) -> dict[str, str]:
     """Map names of inputs and outputs of the second of two bodies to names of the first.
 
     Both bodies run on the same values, but a format or an optimizer may have given them other names. So the inputs are
     matched by value. The outputs are matched by name or position, because a wrong output may equal another output.
     """
-    names = match_by_value(first.inputs, second.inputs)
-    first_outputs, second_outputs = first.graph.outputs, second.graph.outputs
-    if set(second_outputs) == set(first_outputs):
-        return names | {name: name for name in second_outputs}
-    is_ordered = first.graph.format == second.graph.format and len(first_outputs) == len(second_outputs)
-    if is_ordered or isinstance(expected, Failure) or isinstance(actual, Failure):
-        return names | dict(zip(second_outputs, first_outputs, strict=False))
-    return names | match_by_value(expected, actual, has_faults=True)  # formats may order outputs differently
+    first_names, second_names = first.graph.outputs, second.graph.outputs
+    has_same = set(second_names) <= set(first_names)
+    outputs = zip(second_names, second_names if has_same else first_names, strict=False)
+    return match_by_value(first.inputs, second.inputs) | dict(outputs)
 
 
 def _list_arrays(values: Mapping[str, Value]) -> dict[str, Array]:
