@@ -213,9 +213,10 @@ def chain_of(count: int) -> str:
     return f"(float[2] v0) => (v{count}) <float one = {{1.0}}> {{ {steps} }}"
 
 
-def stop_after_12_runs(budget: side.Budget, count: int = 12) -> None:
+def stop_after_12_runs(budget: side.Budget, count: int = 12) -> float:
     if budget.runs > count:
         raise side.BudgetSpent("the search was ended after 1 s")
+    return 1.0
 
 
 def test_no_node_of_unrelated_models_is_blamed(tmp_path: Path) -> None:
