@@ -120,16 +120,21 @@ def describe_finding(finding: Finding) -> str:
 
     The operator is left out together with the node.
     """
-    message = finding["message"]
+    message, node, engine, defect = (finding[part] for part in ("message", "node", "engine", "defect"))
     parts = [finding["reason"]]
-    if not finding["node"] or finding["node"] not in message:
-        parts += [finding["operator"], finding["node"] and f"'{finding['node']}'"]
-    if finding["engine"] and finding["engine"] not in message:
-        parts.append(f"on {finding['engine']}")
-    if finding["defect"] and finding["defect"] not in message:
-        parts.append(f"({finding['defect']})")
+    # A message quotes names of nodes, which may be as short as a letter.
+    if not node or (f"'{node}'" not in message and repr(node) not in message):
+        parts += [finding["operator"], node and f"'{node}'"]
+    if engine and not _has_word(message, engine):
+        parts.append(f"on {engine}")
+    if defect and not _has_word(message, defect):
+        parts.append(f"({defect})")
     line = " ".join(filter(None, parts))
     return printable(f"{line}: {message}" if message else line)
+
+
+def _has_word(text: str, word: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
 
 
 def _format_changes(title: str, changes: list[ModelChange], columns: int | None) -> str:
@@ -264,9 +269,10 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     option_patterns = []
     for option, value in options.items():
         flag = re.escape(option.replace("_", "-"))
-        as_key = rf',? ?"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}(?=[,}}])'
+        key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}'
+        as_key = rf"(?<=\{{){key}(?:, |(?=}}))|, {key}(?=[,}}])"
         # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash.
-        as_flag = rf"""(?<!\S) ?--{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)"""
+        as_flag = rf""" --{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)"""
         option_patterns.append(re.compile(f"{as_key}|{as_flag}"))
 
     def mask(text: str) -> str:
