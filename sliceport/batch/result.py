@@ -89,11 +89,12 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     """Return a function that replaces the model's path in a text by `MODEL`, and removes folders of this machine."""
     # Some messages contain the path in the form of `repr`.
     escaped, escaped_repr = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
-    # Inner folders come first, because their names begin with those of the folders around them.
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
     # A short folder such as /model is kept, because names of nodes may begin with it.
     if len(Path(path).parent.parts) > 2:
-        folders.insert(2, os.path.dirname(path))
+        folders.append(os.path.dirname(path))
+    # Inner folders come first, because their names begin with those of the folders around them.
+    folders.sort(key=len, reverse=True)
     prefixes = [_escape_placeholder(os.path.join(folder, "")) for folder in folders if len(folder) > 1]  # not "/"
 
     def hide(text: str) -> str:

@@ -274,6 +274,15 @@ def test_results_have_no_path_of_the_machine(job: Job, tmp_path: Path) -> None:
     assert made["message"] == "'m.data' and 'x', 'a.so', 'b', '{model}'"
 
 
+def test_folder_inside_the_folder_of_the_model_is_removed_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    message = f"{tmp_path / '.venv' / 'lib' / 'a.py'} of {tmp_path / 'm.onnx'}"
+    made = make_result("lower", str(tmp_path / "m.onnx"), Path("/run/output"), {"message": message})
+    assert made["message"] == f"{Path('lib', 'a.py')} of {{model}}"
+
+
 def test_the_command_of_a_result_has_no_path_of_the_machine(tmp_path: Path) -> None:
     path, output = str(tmp_path / "a b" / "m.onnx"), tmp_path / "scratch" / "output"
     line = f"sliceport compare {join([path])} -o {output / 'x'} {{model}}"
