@@ -84,7 +84,7 @@ def cause_of(message: str) -> str:
     """
     if unforeseen := re.match(r"internal error \((\w+)", message):
         return f"internal error ({unforeseen[1]})"
-    text = re.sub(r"^\w+ '[^']*': ", "", message)  # the operator and the node
+    text = re.sub(r"^\w+ ('[^']*'|\"[^\"]*\"): ", "", message)  # the operator and the node
     text = re.split(r" \(|: |; |, ", text, maxsplit=1)[0].rstrip(".")  # the part before any explanation
     text = re.sub(r"'[^']*'|\"[^\"]*\"|\d+(\.\d+)?", "…", text)
     return text if len(text) <= _MAX_CAUSE else f"{text[:_MAX_CAUSE]}…"
