@@ -188,13 +188,13 @@ def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
     return sum(max(0, count - len(done[part])) for part, count in announced.items())
 
 
-def are_shards(runs: Sequence[Run]) -> bool:
-    """Return whether each run is a shard, and no two are the same shard."""
-    shards = [run.header["shard"] for run in runs]
+def are_distinct_shards(runs: Sequence[Run]) -> bool:
+    """Return whether all runs are of shards, and no shard is in two of the runs."""
+    shards = [shard for run in runs for shard in {header["shard"] for header in run.headers}]
     return None not in shards and len(set(shards)) == len(shards)
 
 
-def join(runs: Sequence[Run]) -> Run:
+def join_shards(runs: Sequence[Run]) -> Run:
     """Join shards of one run that lie in different folders.
 
     Raises:
@@ -205,7 +205,7 @@ def join(runs: Sequence[Run]) -> Run:
         (header["command"], json.dumps([header["options"], header["sources"]], sort_keys=True), _count_shards(header))
         for header in headers
     }
-    if len(identities) > 1 or not are_shards(runs):
+    if len(identities) > 1 or not are_distinct_shards(runs):
         roots = ", ".join(f"'{run.store.root}'" for run in runs)
         raise UsageError(f"{roots} are not the shards of one run, so they cannot be joined.")
     return Run(runs[0].store, headers, runs[0].entries, sum(run.unfinished for run in runs), tuple(runs[1:]))
