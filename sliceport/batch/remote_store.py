@@ -71,12 +71,14 @@ class RemoteStore(Store):
     def clean_up(self) -> None:
         """Remove files of killed processes of this machine from `SCRATCH` at the URL, and the folder if it is empty."""
         with suppress(UsageError):
-            for name in self.names(SCRATCH):
-                if is_abandoned(name.rpartition("/")[2]):
-                    self.remove(name)
+            names = self.names(SCRATCH)
+            abandoned = [name for name in names if is_abandoned(name.rpartition("/")[2])]
+            for name in abandoned:
+                self.remove(name)
             fs, path, _ = self._locate(SCRATCH)
-            with suppress(Exception):  # object stores have no folders, and other runs may use the folder
-                fs.rmdir(path)
+            if len(abandoned) == len(names):  # `rmdir` of HDFS would also remove the files of other runs
+                with suppress(Exception):  # object stores have no folders
+                    fs.rmdir(path)
 
     def _locate(self, name: str) -> tuple[Any, str, str]:
         """Return the file system, the path of a file there, and its URL. Each process has a file system of its own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -297,6 +298,15 @@ class TestStore:
         assert store.names("scratch") == sorted(f"scratch/{name}" for name in others)
         assert (scratch.exists(), folder.exists()) == (when == "begins", False)
         store.remove_scratch(scratch)
+
+    def test_scratch_of_others_is_kept_by_a_server_that_removes_whole_folders(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(LocalFileSystem, "rmdir", lambda _, path: shutil.rmtree(path))
+        store = open_store(f"file://{tmp_path.as_posix()}")
+        store.write("scratch/other.tmp", b"half")
+        store.clean_up()
+        assert store.names("scratch") == ["scratch/other.tmp"]
 
     @pytest.mark.parametrize("url", ["", "file://"])
     def test_folder_cannot_be_read_as_a_file(self, tmp_path: Path, url: str) -> None:
