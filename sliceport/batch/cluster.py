@@ -87,7 +87,12 @@ class _DaskRunner:
         """Number of threads of each worker that may fit, by its address."""
         self._refusals: dict[str, str] = {}
         """The reason why each worker that does not fit refuses the run, by its address."""
-        self._has_results = self._waits_for_worker = False
+        self._error: SliceportError | None = None
+        """An error of a task that ends the run, such as results that cannot be stored."""
+        self._has_results = False
+        """Whether a worker has returned an outcome, so that the run waits if no worker fits."""
+        self._waits_for_worker = False
+        """Whether the run waits for a worker, which is announced only once."""
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
         """Give all tasks to the workers, and yield the outcome of each task once."""
@@ -101,7 +106,9 @@ class _DaskRunner:
                 if any(future.cancelled() for future in self._tasks):
                     raise self._loss
                 outcomes, refused = self._read_results(job, results)
-                yield from outcomes  # before the next requests, which may end the run
+                yield from outcomes  # before an error of a task or of the connection ends the run
+                if self._error is not None:
+                    raise self._error
                 self._look_for_workers()
                 # If a worker dies, Dask counts that against each of its tasks, and gives up a task after a few deaths.
                 # So the scheduler gets only a few tasks for each thread, and no worker can have many.
@@ -130,7 +137,7 @@ class _DaskRunner:
             raise self._loss from None
         self._threads = {address: count for address, count in threads.items() if address not in self._refusals}
         if threads and not self._threads and not self._has_results:
-            raise UsageError(next(iter(self._refusals.values())))
+            raise UsageError(self._refusals[next(iter(threads))])
         if not self._threads and not self._waits_for_worker:
             worker = "worker that fits" if threads else "worker"
             progress.announce(f"no {worker} is connected to {self._address}; waiting for one")
@@ -143,7 +150,9 @@ class _DaskRunner:
         outcomes, refused = [], []
         for future, (address, outcome, *_) in results:  # for a failed task: class of the error, error, traceback
             task = self._tasks.pop(future)
-            if isinstance(outcome, Exception):
+            if isinstance(outcome, SliceportError):  # `serve` raises none about the model
+                self._error = outcome
+            elif isinstance(outcome, Exception):
                 outcomes.append(_describe_loss(job, task, outcome))
             elif isinstance(outcome, Done):
                 outcomes.append(outcome)
@@ -183,11 +192,9 @@ class _DaskRunner:
 
 
 def _describe_loss(job: Job, task: Task, error: Exception) -> Done:
-    """Return the outcome of a task that Dask has given up. Raise the error of the task if it is a SliceportError."""
+    """Return the outcome of a task that Dask has given up because of `error`."""
     from distributed import KilledWorker
 
-    if isinstance(error, SliceportError):
-        raise error  # such as results that cannot be stored; `serve` raises no error about the model
     message = f"no worker could do it ({type(error).__name__}: {error})."
     if isinstance(error, KilledWorker):
         message = "every worker that it was given to ended; the same command tries it again."

@@ -238,6 +238,28 @@ def test_looks_find_each_lack_of_workers_and_a_lost_connection(tmp_path: Path) -
         next(runner.run(Job("lower", str(tmp_path)), []))
 
 
+def test_error_of_a_task_ends_the_run_after_the_other_outcomes(tmp_path: Path) -> None:
+    done, error = Done("a.onnx", "", "clean"), UsageError("the results cannot be stored.")
+    futures: list[Any] = [Future(), Future()]
+    batch = [(futures[0], ("tcp://node2:1", done)), (futures[1], (UsageError, error, None))]
+    client: Any = SimpleNamespace(next_batch=lambda **_: batch, close=dict, status="closed")
+    runner = cluster._DaskRunner(client, "node1:8786", completed=client)
+    runner._tasks = dict.fromkeys(futures, Task("a.onnx", "a.onnx"))
+    open_store(str(tmp_path)).write("runs/a.jsonl", b"")
+    outcomes = runner.run(Job("lower", str(tmp_path)), [])
+    assert next(outcomes) == done
+    with pytest.raises(UsageError, match="the results cannot be stored"):
+        next(outcomes)
+
+
+def test_refusal_that_ends_the_run_is_of_a_connected_worker() -> None:
+    client: Any = SimpleNamespace(nthreads=lambda: {"tcp://b:1": 1})
+    runner = cluster._DaskRunner(client, "node1:8786", completed=client)
+    runner._refusals = {"tcp://a:1": "the worker at a", "tcp://b:1": "the worker at b"}
+    with pytest.raises(UsageError, match="^the worker at b$"):
+        runner._look_for_workers()
+
+
 def test_end_of_a_run_ends_no_model_of_another_run(tmp_path: Path, site: dict[str, str]) -> None:
     write_models(tmp_path / "models", ["wait"])
     with Cluster(tmp_path / "cluster", site) as started:
