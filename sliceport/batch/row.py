@@ -68,14 +68,14 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """Return the sorted reasons of a row's findings. Without findings, return the cause if the verdict is not clean."""
+    """Return the distinct reasons of findings, sorted; without any, the cause or else the verdict, unless it is clean."""
     if not row["findings"] and row["verdict"] != "clean":
         return [cause_of(row["message"]) or row["verdict"]]
     return sorted({finding["reason"] for finding in row["findings"]})
 
 
 def cause_of(message: str) -> str:
-    """Return the first part of a message, without the names and numbers that differ from model to model.
+    """Return the first part of a message, cut off after 80 characters, with `…` for names and numbers.
 
     >>> cause_of("Slice 'a': the shape of input 'x' is open: give sizes, as in --input-shapes x:1,16 (an example).")
     'the shape of input … is open'

@@ -86,7 +86,7 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
     progress_line = Progress(lists=options.verbose > 0)
     finished = run_batch(batch, begin=progress_line.begin, observe=progress_line.add)
     if batch.manifest is not None:
-        for sentence in batch.manifest.unused():
+        for sentence in batch.manifest.describe_unused():
             say(sentence)
     say(f"wrote {options.output}")
     _emit(finished.run, finished.summary, None, options)

@@ -167,7 +167,7 @@ def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path
         started.kill(scheduler)
         _, said = finish(client, 2)
         (tmp_path / "last" / "open").touch()
-        assert "is lost; the same command goes on where this one has ended.\n" in said
+        assert "is lost; run the same command again to continue.\n" in said
         third.wait(PATIENCE)  # a worker ends with its scheduler
         started.start_scheduler()
         for _ in range(2):
@@ -234,7 +234,7 @@ def test_looks_find_each_lack_of_workers_and_a_lost_connection(tmp_path: Path) -
     runner._tasks[future] = task
     future.cancel()
     open_store(str(tmp_path)).write("runs/a.jsonl", b"")
-    with pytest.raises(UsageError, match="the connection to the scheduler at node1:8786 is lost; the same command"):
+    with pytest.raises(UsageError, match="the connection to the scheduler at node1:8786 is lost; run the same command"):
         next(runner.run(Job("lower", str(tmp_path)), []))
 
 
@@ -286,7 +286,7 @@ def test_a_model_that_ends_every_worker_is_lost(tmp_path: Path, site: dict[str, 
     verdicts = {Path(row["model"]).stem: row for row in read_rows(tmp_path / "run")}
     lost = verdicts.pop("0004_kill_parent")
     assert (lost["verdict"], lost["key"]) == ("lost", "")
-    assert lost["message"] == "every worker that it was given to ended; the same command tries it again."
+    assert lost["message"] == "every worker that got this model ended; run the same command again to retry it."
     assert {row["verdict"] for row in verdicts.values()} <= {"clean", "lost"}  # the worker had several models
 
 
