@@ -93,7 +93,7 @@ class _DaskRunner:
         self._waits_for_worker = False  # whether the lack of a worker has been announced
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
-        """Give all tasks to the workers, and yield the outcome of each task once. Raise errors as `Runner` does."""
+        """Give all tasks to the workers. Yield each outcome once. Raise a SliceportError if the run cannot go on."""
         client, completed, remaining = self._client, self._completed, iter(tasks)
         try:
             # The last journal is of this run, or of one that began later. A worker that sees it sees the results.
@@ -124,7 +124,7 @@ class _DaskRunner:
             client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
-        """Update the threads of each worker that may fit. Announce their lack, and wait if only others are connected.
+        """Update the threads of each worker that may fit. Announce a lack of workers. Wait if all connected refuse.
 
         Raises:
             UsageError: No connected worker fits and no task has been done, or the connection is lost.

@@ -159,7 +159,7 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
     `rows_a` and the first header are those of the earlier run. Each run has one row per model, sorted by model; the
     rows are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
-    Rows without new or fixed findings are compared with masks over versions and options that differ between the runs.
+    Versions and options that differ between the runs are masked before rows without new or fixed findings are compared.
     Otherwise each row that names such a version or option would count as changed.
 
     Raises:
@@ -196,7 +196,7 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[_Mask, _Mask]) -> None:
     """Compare the rows of one model. Add it to `new` and `fixed`, or else to `changed`, or else count it in `same`."""
     before, after = rows
-    unmatched = Counter(map(_identify, _list_problems(before)))  # the loop removes those of both runs
+    unmatched = Counter(map(_identify, _list_problems(before)))  # the loop removes problems of both runs
     new = []
     for problem in _list_problems(after):
         if unmatched[_identify(problem)]:

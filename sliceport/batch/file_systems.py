@@ -98,7 +98,7 @@ def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, E
 
 
 def describe_state(url: str) -> str | None:
-    """Return a text that changes with a file's content, or None if the file system has no reliable digest of a file.
+    """Return a text that changes with a file's content, or None if the file system has no reliable digest.
 
     `ukey` of fsspec is not used: for most servers it hashes size and time of change, and `rsync -t` can keep both.
 

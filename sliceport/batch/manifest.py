@@ -68,7 +68,7 @@ class Manifest:
         self._patterns: list[tuple[re.Pattern[str], int]] = []
         for i, entry in enumerate(entries):
             name = _locate(path, entry.model)
-            # Also of a pattern, because a file may have wildcards in its name. `read_manifest` refuses equal names.
+            # Patterns count, too, because a file may have wildcards in its name. `read_manifest` refuses equal names.
             self._exact[name] = i
             if has_wildcards(entry.model):
                 self._patterns.append((_compile_pattern(path, entry.model), i))
@@ -110,7 +110,7 @@ def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
         return re.compile(fnmatch.translate(pattern))
     drive, path = os.path.splitdrive(with_slashes(pattern))
     parts = path.split("/")
-    count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))  # the caller found one
+    count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))  # the caller has found one
     # The folders before the first wildcard are located like a name, so that ".." in them is resolved.
     folder = os.path.join(_locate(manifest, drive + "/".join([*parts[:count], ""])), "")
     return re.compile(re.escape(folder) + fnmatch.translate(os.path.normcase("/".join(parts[count:]))))

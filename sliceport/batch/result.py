@@ -54,7 +54,7 @@ def stderr_name(key: str) -> str:
 
 
 def read_stderr(store: Store, key: str) -> list[str]:
-    """Return the last lines that a model's process wrote before the process died; an empty list without their file.
+    """Return the last lines that a model's process wrote before the process died, or an empty list if none are stored.
 
     Raises:
         UsageError: The file cannot be read.
@@ -86,7 +86,7 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
 
 
 def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
-    """Return a function that escapes `{model}`, replaces the model's path by `MODEL`, and shortens other paths."""
+    """Return a function that escapes `{model}`, replaces the model's path by `MODEL`, and shortens paths of files."""
     # Some messages contain the path in the form of `repr`.
     escaped, escaped_repr = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
@@ -157,6 +157,6 @@ def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
 
 
 def make_failure_row(command: str, verdict: str, message: str, model: str, key: str = "") -> Row:
-    """Build the row of a model without a result. `key` is that of a result which was stored and is gone, or empty."""
+    """Build the row of a model without a result. `key` is the key of a stored result that is gone, or empty."""
     parts: dict[str, Any] = {"command": command, "verdict": verdict, "findings": [], "result": None}
     return to_row(parts | {"message": _escape_placeholder(message)}, model, key)  # `to_row` replaces placeholders

@@ -128,7 +128,7 @@ class Run:
         return [shard for i in range(1, count + 1) if (shard := f"{i}/{count}") not in shards]
 
     def _build_row(self, model: str, entry: str | Row) -> Row:
-        """Return the row of a model. `entry` is the key of its stored result, or the row itself without a result."""
+        """Return the row of a model. `entry` is the key of its stored result, or the row itself if none is stored."""
         if not isinstance(entry, str):
             return entry
         result = read_result(self.store, entry)
@@ -163,7 +163,7 @@ def read_run(store: Store, journal: str | None = None) -> Run:
 
 
 def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards: Set[str | None]) -> bool:
-    """Return whether the run with `header` belongs to the run with `latest`.
+    """Return whether the run with `header` belongs to the run with the header `latest`.
 
     Both must have the same command and options. The run must also be a shard of the same sources that is not in
     `shards`, or have written its last line, at the time `written`, after `latest` started.
@@ -178,7 +178,7 @@ def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards:
 def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
     """Return the number of models that the headers of journals announce, but no journal lists.
 
-    Journals with the same sources and shard list the same models, so only the latest header of these counts.
+    Journals with the same sources and shard list the same models, so only the latest of their headers counts.
     """
     announced: dict[str, int] = {}
     done: dict[str, set[str]] = {}
@@ -190,7 +190,7 @@ def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
 
 
 def are_distinct_shards(runs: Sequence[Run]) -> bool:
-    """Return whether all runs are of shards, and no shard is in two of the runs."""
+    """Return whether each run consists of shards, and no shard is in two of the runs."""
     shards = [shard for run in runs for shard in {header["shard"] for header in run.headers}]
     return None not in shards and len(set(shards)) == len(shards)
 

@@ -179,8 +179,8 @@ class _Search:
     def _walk(self, root: str) -> Iterator[str | BadSource]:
         """Yield the models in a folder and its subfolders, then a BadSource for each folder that cannot be read.
 
-        Skip hidden ones and `folders`. Links to folders are followed after the walk, so that a folder that is also
-        reached without a link is listed under its own path.
+        Skip hidden names and the folders in `self.folders`. Follow links to folders after the walk, so that a folder
+        that is also reached without a link is listed under its own path.
         """
         models: list[str] = []
         bad: list[BadSource] = []
