@@ -96,14 +96,13 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     # Inner folders come first, because their names begin with those of the folders around them.
     folders.sort(key=len, reverse=True)
     prefixes = [_escape_placeholder(os.path.join(folder, "")) for folder in folders if len(folder) > 1]  # not "/"
+    folder_pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, prefixes))})")
 
     def hide(text: str) -> str:
         hidden = _escape_placeholder(text).replace(escaped, MODEL)
         if escaped_repr != escaped:  # not twice, because a path such as `model` is a part of the placeholder
             hidden = hidden.replace(escaped_repr, MODEL)
-        for prefix in prefixes:
-            hidden = hidden.replace(prefix, "")
-        return _ABSOLUTE.sub(_shorten_existing_path, hidden)
+        return _ABSOLUTE.sub(_shorten_existing_path, folder_pattern.sub("", hidden))
 
     return hide
 

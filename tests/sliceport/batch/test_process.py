@@ -270,8 +270,9 @@ def test_results_have_no_path_of_the_machine(job: Job, tmp_path: Path) -> None:
     folder, scratch = tmp_path / "zoo", tmp_path / "run" / "scratch" / "1"
     library, temporary = Path(sys.prefix, "a.so"), Path(tempfile.gettempdir(), "b")
     message = f"'{folder / 'm.data'}' and '{scratch / 'x'}', '{library}', '{temporary}', '{folder / 'm.onnx'}'"
-    made = make_result("lower", str(folder / "m.onnx"), scratch / "output", {"message": message})
-    assert made["message"] == "'m.data' and 'x', 'a.so', 'b', '{model}'"
+    node = f"/block{temporary}"  # has the name of a folder in the middle
+    made = make_result("lower", str(folder / "m.onnx"), scratch / "output", {"message": f"{message} at '{node}'"})
+    assert made["message"] == f"'m.data' and 'x', 'a.so', 'b', '{{model}}' at '{node}'"
 
 
 def test_folder_inside_the_folder_of_the_model_is_removed_whole(
