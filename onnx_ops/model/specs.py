@@ -22,6 +22,7 @@ from onnx_ops.model.nodes import (
     STRIDED_SLICE_VERSION,
     constant,
     known_shape,
+    node_name,
     read_int,
     read_ints,
 )
@@ -165,10 +166,10 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
     has_part_sizes = has_attribute or (_takes_sizes(opset) and has_sizes_input(node))
     data = node.inputs[0] if node.inputs else None
     data_name = "its data" if data is None else repr(data.name)
-    if not has_part_sizes and size is None:
+    if not has_part_sizes and size is None and (sizes is None or is_in_range):
         raise DynamicSlice(f"it splits axis {axis} of {data_name} evenly, and the size of that axis is not known")
     # 0 stands for an open size. `split_spec` uses only the size of the split axis, and only if the part sizes are not
-    # written. In that case, the check above has made sure that the size is known.
+    # written. In that case, the size is known, or `split_spec` refuses the axis.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         total = sum(spec.sizes)
@@ -206,7 +207,7 @@ def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORM
         if MISSING in value.meta:
             raise MissingParameter(f"{name} is stored outside the model and cannot be read ({value.meta[MISSING]})")
         producer = value.producer()
-        source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
+        source = f"node {node_name(producer)!r} ({producer.op_type})" if producer else f"input {value.name!r}"
         raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
     return cached_read(tensor, (name, *formats), lambda: _read_integers(tensor, name, formats))
 

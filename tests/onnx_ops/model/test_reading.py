@@ -19,7 +19,10 @@ from onnx_models import read_model
 import sliceport
 from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.ir_model import IrModel
+from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.read import read_proto
+from onnx_ops.model.specs import split_spec_with_open_sizes
+from onnx_ops.model.views import Sizes
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
 
 MAX = 2**63 - 1
@@ -323,14 +326,21 @@ class TestRefusals:
         assert message in got
         assert got.endswith(".")
 
+    @pytest.mark.parametrize(("sizes", "message"), [((4, None), "axis 2 is out of range"), ((), "data is a scalar")])
+    def test_even_split_of_an_axis_that_does_not_exist_is_invalid(self, sizes: Sizes, message: str) -> None:
+        model = ProtoModel(parsed("g (float[n,m] x) => (float[k,m] a) { a, b = Split <axis = 2> (x) }", 13))
+        with pytest.raises(InvalidSlice, match=message):
+            split_spec_with_open_sizes(model.graph.nodes[0], 13, sizes)
+
     def test_run_time_parameters_name_their_source(self) -> None:
         text = "g (float[4,6] x, int64[1] e) => (float[n,6] y) { s = Constant <value_ints=[1]> () y = Slice (x, s, e) }"
         model = parsed(text)
         model.graph.node[1].name = "crop"
-        assert reason(model) == (
-            "dynamic_parameter",
-            "Slice 'crop': ends comes from input 'e', which is not a constant.",
-        )
+        message = "Slice 'crop': ends comes from input 'e', which is not a constant."
+        assert reason(model) == ("dynamic_parameter", message)
+        model.graph.node.insert(0, helper.make_node("Abs", ["e"], ["f"]))
+        model.graph.node[2].input[2] = "f"
+        assert reason(model) == ("dynamic_parameter", message.replace("input 'e'", "node 'f' (Abs)"))
 
     @pytest.mark.parametrize(
         ("shape", "message"),
