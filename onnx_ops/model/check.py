@@ -150,6 +150,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
         findings.sparse_initializer = sparse.values.name
     inputs = [value.name for value in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
+    initializers += [sparse.values.name for sparse in graph.sparse_initializer]
     for kind, names in (("input", inputs), ("initializer", initializers)):
         if "" in names:
             raise ModelError(f"{owner} has an {kind} without a name.")
@@ -160,7 +161,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_value < 0:  # other values may have -1, which some exporters write for an open size
                 raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
-    defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
+    defined = {*inputs, *initializers}
     _check_nodes(graph.node, defined, outer, owner, findings)
     _check_outputs([value.name for value in graph.output], defined, outer, owner, findings)
 
@@ -193,7 +194,7 @@ def _check_nodes(
         for name in outputs:
             if name and (name in all_outputs or name in defined):
                 raise ModelError(
-                    f"{owner} defines value {name!r} twice; node {_describe(node)} is the second to do so."
+                    f"{owner} defines value {name!r} twice; node {_describe_node(node)} is the second to do so."
                 )
             all_outputs.add(name)
         node_values.append((node, inputs, outputs))
@@ -203,7 +204,7 @@ def _check_nodes(
         for name in () if defined.issuperset(inputs) else inputs:  # one fast test for the common case
             if not any(name in earlier for earlier in (defined, *defined_outside)):
                 if not any(name in outputs_of_graph for outputs_of_graph in (all_outputs, *outputs_outside)):
-                    raise ModelError(f"node {_describe(node)} reads value {name!r}, which nothing defines.")
+                    raise ModelError(f"node {_describe_node(node)} reads value {name!r}, which nothing defines.")
                 findings.is_sorted = False  # a later node defines the value
         if node.attribute or node.metadata_props:
             _check_attributes(node, (defined, all_outputs, *outer), findings)
@@ -211,7 +212,7 @@ def _check_nodes(
 
 
 def _check_attributes(node: onnx.NodeProto, outer: _Scopes, findings: Findings) -> None:
-    owner = f"node {_describe(node)}"
+    owner = f"node {_describe_node(node)}"
     check_metadata(owner, node.metadata_props)
     if len({attribute.name for attribute in node.attribute}) < len(node.attribute):
         name, _ = Counter(attribute.name for attribute in node.attribute).most_common(1)[0]
@@ -295,5 +296,6 @@ def _check_imports(owner: str, imports: Sequence[onnx.OperatorSetIdProto]) -> No
             raise ModelError(f"{owner} imports invalid version {entry.version} of domain {entry.domain!r}.")
 
 
-def _describe(node: onnx.NodeProto) -> str:
-    return f"{node.name or next(iter(node.output), '')!r} ({node.op_type})"
+def _describe_node(node: onnx.NodeProto) -> str:
+    """Return the name of a node, or else of its first named output, and its operator."""
+    return f"{node.name or next(filter(None, node.output), '')!r} ({node.op_type})"

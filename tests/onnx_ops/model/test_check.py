@@ -112,6 +112,14 @@ DAMAGES: dict[str, Callable[[onnx.ModelProto], object]] = {
     "node 'a' (Split) has attribute 'axis' twice": lambda m: m.graph.node[0].attribute.extend(
         [helper.make_attribute("axis", 1)] * 2
     ),
+    "graph 'g' defines initializer 'e' twice": lambda m: m.graph.sparse_initializer.add(
+        values=TensorProto(name="e", data_type=1), indices=TensorProto(data_type=7)
+    ),
+    "node 'b' (Split) reads value 'r', which nothing defines": lambda m: (
+        m.graph.node[0].input.append("r"),
+        m.graph.node[0].output.__setitem__(0, ""),
+        m.graph.output.pop(0),
+    ),
     "the model imports invalid version 2147483648 of domain 'own'": lambda m: setattr(
         m.opset_import[1], "version", 2**31
     ),
