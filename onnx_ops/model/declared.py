@@ -11,11 +11,12 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import NameFixPass
 
-from onnx_ops.model.check_tensor import leaves_folder
+from onnx_ops.model.check_tensor import Findings, leaves_folder
 from onnx_ops.model.external_data import external_locations
+from onnx_ops.model.io import to_ir
 from onnx_ops.model.ir_model import WRITTEN_NAME, mark_written_names
 from onnx_ops.model.nodes import node_name
-from onnx_ops.model.read import read_proto
+from onnx_ops.model.read import CheckedModel, read_proto
 from onnx_ops.model.views import read_dim
 from onnx_ops.model.walk import all_nodes
 from sliceport.errors import ModelError
@@ -58,10 +59,10 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     are left out.
 
     Raises:
-        ModelError: The file cannot be read or is not an ONNX model.
-        Exception: The model is not well-formed, so onnx-ir cannot represent it.
+        ModelError: The file cannot be read or is not an ONNX model, or onnx-ir cannot represent the model.
     """
-    model = ir.from_proto(read_proto(path))
+    # An unchecked model counts as sorted, so `to_ir` keeps the order of the nodes, which determines their ids.
+    model = to_ir(CheckedModel(read_proto(path), Findings(), path=os.fspath(path)))
     mark_written_names(model)
     names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
     NameFixPass()(model)  # only now, because callers look nodes up by their names in the file
@@ -79,8 +80,11 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
             elif attribute.type == ir.AttributeType.GRAPH:
                 graphs[f"{node.name}/{attribute.name}"] = list_ids(attribute.as_graph())
     for (domain, name, overload), function in model.functions.items():
-        ids = {node.metadata_props[WRITTEN_NAME]: node.name or f"<node_{i}>" for i, node in enumerate(function)}
-        graphs[f"[function]{domain}::{name}{overload and f'::{overload}'}"] = ids
+        nodes = reversed(list(enumerate(function)))
+        suffix = f"::{overload}" if overload else ""
+        graphs[f"[function]{domain}::{name}{suffix}"] = {
+            node.metadata_props[WRITTEN_NAME]: node.name or f"<node_{i}>" for i, node in nodes
+        }
     return graphs
 
 
