@@ -236,7 +236,7 @@ def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwri
 
 def _check_target(path: str | os.PathLike[str]) -> Path:
     target = Path(path)
-    if target.suffix != ".onnx":
+    if not target.name.endswith(".onnx"):
         raise UsageError(f"output '{target}' must end in .onnx.")
     return target
 

@@ -227,6 +227,12 @@ def test_large_attributes_do_not_move_into_the_model(
     io.write_model(read_model(path), tmp_path / "other" / "o.onnx")
 
 
+def test_model_is_written_into_a_file_that_is_named_by_the_ending_alone(tmp_path: Path) -> None:
+    proto = parse("(float[2] x) => (float[2] y) { y = Neg (x) }")
+    io.write_proto(proto, tmp_path / ".onnx")
+    assert read_any(tmp_path / ".onnx").proto == proto
+
+
 EVERYWHERE = """<ir_version: 9, opset_import: ["" : 18, "own" : 1]>
 g (bool c, float[2] x) => (float[2] y) {
     a = Constant <value = float[2] {2, 2}> ()  b = own.many <several = 0> (x)
