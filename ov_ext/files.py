@@ -18,7 +18,7 @@ from ov_ext.operators import operator_extensions
 from ov_ext.passes import name_unnamed_nodes, note_operators
 from ov_ext.read import bind_shapes
 from sliceport.arguments import check_path, is_path
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, UsageError, model_error
 from sliceport.sandbox.place import write_files
 
 
@@ -47,9 +47,8 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
     try:
         return core.read_model(os.path.abspath(name))
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        if "bad_alloc" in str(error):
-            raise MemoryError from None
-        raise ModelError(f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}") from None
+        message = f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}"
+        raise model_error(message, error) from None
 
 
 @with_openvino_lock
@@ -68,9 +67,7 @@ def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.M
         with chdir(data_folder) if data_folder else nullcontext():  # OpenVINO reads external data of bytes from there.
             return core.read_model(data, weights) if weights else core.read_model(data)
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        if "bad_alloc" in str(error):
-            raise MemoryError from None
-        raise ModelError(f"the model cannot be read by OpenVINO: {last_sentence(error)}") from None
+        raise model_error(f"the model cannot be read by OpenVINO: {last_sentence(error)}", error) from None
 
 
 def _new_core() -> ov.Core:

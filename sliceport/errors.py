@@ -7,6 +7,7 @@ exist. It must be understandable inside another library's traceback.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -64,8 +65,11 @@ class MissingExtra(SliceportError, ImportError):
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 
-_OUT_OF_MEMORY = ("std::bad_alloc", "alloc failed", "Failed to allocate memory", "Cannot allocate memory")
-"""Texts in the errors of C++, protobuf, onnxruntime and the system for a lack of memory."""
+_OUT_OF_MEMORY = re.compile(
+    r"(?m)^(.*[:)] +)?(std::bad_alloc|bad allocation|Arena alloc failed|Cannot allocate memory"
+    r"|Failed to allocate memory for requested buffer of size \d+)\s*\Z|^ *what\(\): +std::bad_alloc$"
+)
+"""Errors of C++, protobuf, onnxruntime and the system for a lack of memory. Names in such errors are quoted."""
 
 
 def list_causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -83,9 +87,14 @@ def is_out_of_memory(error: BaseException) -> bool:
         # Our messages may quote names that users give. A process that C++ ends has printed the text to stderr.
         text = getattr(cause, "stderr", "") if isinstance(cause, SliceportError) else str(cause)
         is_refused = isinstance(cause, OSError) and cause.errno == errno.ENOMEM  # its text differs between systems
-        if isinstance(cause, MemoryError) or is_refused or any(part in text for part in _OUT_OF_MEMORY):
+        if isinstance(cause, MemoryError) or is_refused or _OUT_OF_MEMORY.search(text):
             return True
     return False
+
+
+def model_error(message: str, cause: BaseException) -> ModelError | MemoryError:
+    """Return a ModelError with a message, or a MemoryError if its cause is that there was not enough memory."""
+    return MemoryError(message) if is_out_of_memory(cause) else ModelError(message)
 
 
 def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:

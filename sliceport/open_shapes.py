@@ -147,14 +147,11 @@ def _take_prime(taken: set[int], first: int, allowed: range | None = None) -> in
     """
     allowed = allowed or range(INT64_MAX)
     for number in allowed[allowed.index(first) :] if first in allowed else allowed:
-        if number not in taken and _is_prime(number):
+        is_prime = number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))
+        if is_prime and number not in taken:
             taken.add(number)
             return number
     return allowed[-1]
-
-
-def _is_prime(n: int) -> bool:
-    return n > 1 and all(n % divisor for divisor in range(2, int(n**0.5) + 1))
 
 
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)

@@ -51,7 +51,7 @@ def _allocate() -> None:
 
 def _die_of_bad_alloc() -> None:
     """End as a C++ library does that runs out of memory."""
-    sys.stderr.write("terminate called after throwing an instance of 'std::bad_alloc'\n")
+    sys.stderr.write("terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n")
     sys.stderr.flush()
     os.abort()
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from onnx_ops.infer.facts import Facts, read_type
+from onnx_ops.infer.facts import Facts, read_type, without_inner_shapes
+from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.views import Dims
 
 _SCAN_WITHOUT_BATCH_OPSET = 9  # the first operator set in which the inputs of a Scan have no batch axis
@@ -54,7 +55,8 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
     if node.op_type == "Loop":
         # The body gets the iteration number and a condition of its own before the carried values.
         iteration, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
-        carried = [Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]
+        # An iteration may add tensors of other shapes to a sequence.
+        carried = [Facts(each.element, each.dims, without_inner_shapes(each.non_tensor_type)) for each in inputs[2:]]
         return [iteration, condition, *carried]
     if node.op_type != "Scan":
         return []
@@ -92,7 +94,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     """
     carried_count = len(inputs) - 2  # the other two inputs are the trip count and the condition
     first_scan_output = 1 + carried_count
-    declared_outputs = next((a.g.output for a in node.attribute if a.name == "body"), ())
+    body = next((attribute.g for attribute in node.attribute if attribute.name == "body"), onnx.GraphProto())
     # The body is certain to run if the trip count and the condition are above 0 or left out.
     start_conditions = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
     is_run = all(data is not None and bool((data > 0).all()) for data in start_conditions)
@@ -102,9 +104,27 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
         keeps_sizes = after.sizes is not None and after.sizes == before.sizes
         alternatives = () if keeps_sizes or is_run else (before.dims,)
         dims = before.dims if keeps_sizes else None
-        carried.append(Facts(after.element, dims, after.non_tensor_type, alternatives=alternatives))
-    scan_outputs = zip(body_outputs[first_scan_output:], declared_outputs[first_scan_output:], strict=False)
-    return carried + [_stack_iterations(facts, declared.type, is_run=is_run) for facts, declared in scan_outputs]
+        non_tensor_type = without_inner_shapes(after.non_tensor_type)
+        carried.append(Facts(after.element, dims, non_tensor_type, alternatives=alternatives))
+    trip_count = inputs[0].data if inputs and is_run and _never_stops(body, body_outputs) else None
+    count = int(trip_count.reshape(())) if trip_count is not None and trip_count.size == 1 else None
+    scan_outputs = zip(body_outputs[first_scan_output:], body.output[first_scan_output:], strict=False)
+    return carried + [_stack_iterations(facts, declared.type, count, is_run=is_run) for facts, declared in scan_outputs]
+
+
+def _never_stops(body: onnx.GraphProto, outputs: Sequence[Facts]) -> bool:
+    """Return whether the body of a Loop returns a true condition after each iteration.
+
+    The body runs only if its own condition is true, and it may return this one.
+    """
+    if not outputs or len(body.input) < 2:
+        return False
+    nodes = [node for node in body.node if node.op_type == "Identity" and node.domain in STANDARD_DOMAINS]
+    copies = {output: source for node in nodes for output, source in zip(node.output, node.input, strict=False)}
+    name = body.output[0].name
+    while name in copies:
+        name = copies.pop(name)  # the nodes of an invalid model may form a cycle
+    return name == body.input[1].name or (outputs[0].data is not None and bool(outputs[0].data.all()))
 
 
 def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts], opset: int) -> list[Facts]:
@@ -172,12 +192,13 @@ def _size_on(facts: Facts, axis: int) -> int | str | None:
     return facts.dims[axis] if facts.dims is not None and axis < len(facts.dims) else None
 
 
-def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -> Facts:
+def _stack_iterations(facts: Facts, declared: onnx.TypeProto, count: int | None, *, is_run: bool) -> Facts:
     """Return the facts of a scan output of a Loop, which stacks one output of the body over all iterations.
 
     Args:
         facts: The facts of the body's output.
         declared: The declared type of the body's output.
+        count: The number of iterations, if it is known.
         is_run: Whether the body is certain to run.
     """
     dims = facts.dims
@@ -190,4 +211,4 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto, *, is_run: bool) -
         else:
             pairs = zip(dims, declared_dims, strict=True)
             dims = tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs])
-    return Facts(facts.element, None if dims is None else (None, *dims))  # the number of iterations is not known
+    return Facts(facts.element, None if dims is None else (count, *dims))

@@ -49,6 +49,9 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
         return None if may_be_scalar else dims
     if node.op_type == "Range":
         return dims if has_clear_length([facts.data for facts in inputs]) else (None,)
+    if node.op_type == "MaxUnpool" and len(inputs) > 2 and dims is None:  # onnx does not read `output_shape`
+        sizes = inputs[2].data
+        return None if sizes is None or sizes.ndim != 1 or (sizes < 0).any() else tuple(sizes.tolist())
     if node.op_type in ("AveragePool", "ConvTranspose", "LpPool", "MaxPool"):
         return _correct_windows(node, data_dims, dims)
     is_reduction = node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin")

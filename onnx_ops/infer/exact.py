@@ -127,7 +127,10 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
     start, end, step = numbers
     if step == 0:
         return False
-    if all(number.is_integer() and abs(number) < _EXACT_INTEGERS_END for number in numbers):
+    ratios = [number.as_integer_ratio() for number in numbers]
+    scale = max(denominator for _, denominator in ratios)  # a power of 2, so products with it are exact
+    # Some engines take much smaller floats for 0.
+    if scale < _EXACT_INTEGERS_END and all(abs(n) * (scale // d) < _EXACT_INTEGERS_END for n, d in ratios):
         return True
     # The length is this quotient rounded up. It must not be so close to an integer that rounding errors change it.
     count = (end - start) / step

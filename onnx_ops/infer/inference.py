@@ -10,12 +10,14 @@ import logging
 from types import MappingProxyType
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.propagate import propagate
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.views import ModelView
 from sliceport import progress
-from sliceport.errors import UsageError
+from sliceport.errors import UsageError, is_out_of_memory
 from sliceport.formats import InputShapes
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
@@ -40,7 +42,9 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
         return {}
     try:
         facts_in_order = _propagate(serialized, dict(bound_shapes))
-    except RecursionError:  # graphs are nested too deep, for our own rules too
+    except (RecursionError, DecodeError) as error:  # graphs are nested too deep, for our rules or for protobuf
+        if is_out_of_memory(error):
+            raise MemoryError from error
         return {}
     pairs = zip(values, facts_in_order, strict=True)
     return {value: facts for value, facts in pairs if facts.element or facts.dims is not None or facts.non_tensor_type}

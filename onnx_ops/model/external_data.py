@@ -12,7 +12,7 @@ from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from onnx_ops.model.read import check_bytes
 from sliceport.engines.engine import WholeModel
-from sliceport.errors import ModelError
+from sliceport.errors import model_error
 from sliceport.wording import shorten
 
 
@@ -62,5 +62,5 @@ def load_whole(model: WholeModel) -> onnx.ModelProto:
     try:
         onnx.external_data_helper.load_external_data_for_model(proto, model.data_folder)
     except Exception as error:  # onnx raises its own classes of errors for paths and sizes
-        raise ModelError(f"the weights of the model cannot be read ({shorten(str(error))}).") from None
+        raise model_error(f"the weights of the model cannot be read ({shorten(str(error))}).", error) from None
     return proto

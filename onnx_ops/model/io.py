@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 
-from onnx_ops.model.prepare import load_external, name_left_out_outputs, open_negative_sizes, release
+from onnx_ops.model import prepare
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
-from onnx_ops.model.walk import graphs_outside_functions, model_graphs, model_nodes
-from sliceport.errors import ModelError, UsageError
+from onnx_ops.model.walk import graphs_outside_functions, model_graphs
+from sliceport.errors import ModelError, UsageError, model_error
 from sliceport.sandbox.place import check_not_read, write_files
 
 
@@ -61,14 +60,14 @@ def to_ir(checked: CheckedModel) -> ir.Model:
         try:
             model = ir.serde.deserialize_model(checked.proto)
         except Exception as error:
-            raise ModelError(f"the model cannot be represented: {describe_cause(error)}.") from error
+            raise model_error(f"the model cannot be represented: {describe_cause(error)}.", error) from error
         for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
             if "ai.onnx" in imports:
                 imports.setdefault("", imports.pop("ai.onnx"))
-        for tensor, _ in external_tensors(model) if checked.base_dir and findings.data_files else ():
+        for tensor, _ in prepare.external_tensors(model) if checked.base_dir and findings.data_files else ():
             tensor.base_dir = checked.base_dir
         if findings.has_negative_sizes:
-            open_negative_sizes(model)
+            prepare.open_negative_sizes(model)
         if not findings.is_sorted:
             try:
                 TopologicalSortPass()(model)
@@ -93,44 +92,6 @@ _MIN_EXTERNAL = 256
 """A limit in bytes: up to this size, weights of a model that moves to another folder are stored in the model itself."""
 _MAX_EMBEDDED = 2**28
 """A limit in bytes for all external tensors together that `_embed_tensors` loads into a model that moves."""
-_TensorAndSetter = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
-"""An external tensor of a model, and a function that puts another tensor in its place."""
-
-
-def external_tensors(model: ir.Model) -> Iterator[_TensorAndSetter]:
-    """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
-    yield from _external_initializers(model_graphs(model))
-    yield from _external_attributes(model)
-
-
-def _external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[_TensorAndSetter]:
-    """Yield the external initializers of graphs, each with a function that puts another tensor in its place."""
-    for graph in graphs:
-        for value in graph.initializers.data.values():  # a dict; the UserDict around it is slower
-            if isinstance(value.const_value, ir.ExternalTensor):
-                yield value.const_value, partial(setattr, value, "const_value")
-
-
-def _external_attributes(model: ir.Model) -> Iterator[_TensorAndSetter]:
-    """Yield the external tensors in attributes of nodes and in default attributes of functions, with their setters."""
-    by_node = [node.attributes for node in model_nodes(model)]
-    for attributes in (*by_node, *(function.attributes for function in model.functions.values())):
-        for name, attribute in attributes.data.items():
-            if attribute.type in (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS) and not attribute.is_ref():
-                tensors = [attribute.value] if attribute.type == ir.AttributeType.TENSOR else list(attribute.value)
-                for i, tensor in enumerate(tensors):
-                    if isinstance(tensor, ir.ExternalTensor):
-                        yield tensor, partial(_set_tensor, attributes, name, i)
-
-
-def _set_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorProtocol) -> None:
-    """Replace the tensor of an attribute, or the one at `index` in its list of tensors."""
-    if attributes[name].type == ir.AttributeType.TENSOR:
-        attributes[name] = ir.AttrTensor(name, tensor)
-    else:
-        tensors = list(attributes[name].value)
-        tensors[index] = tensor
-        attributes[name] = ir.AttrTensors(name, tensors)
 
 
 @contextmanager
@@ -143,16 +104,16 @@ def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
             reading them later opens no file. A tensor that cannot be read stays as it is.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
-    unopened = [(tensor, set_tensor) for tensor, set_tensor in external_tensors(model) if tensor.raw is None]
+    unopened = [(tensor, set_tensor) for tensor, set_tensor in prepare.external_tensors(model) if tensor.raw is None]
     for tensor, set_tensor in unopened:
         if tensor.nbytes <= max_loaded:
             with suppress(Exception):  # the error is reported for the node that reads the tensor
-                set_tensor(load_external(tensor))
+                set_tensor(prepare.load_external(tensor))
     try:
         yield
     finally:
         for tensor, _ in unopened:
-            release(tensor)
+            prepare.release(tensor)
 
 
 def write_model(
@@ -185,11 +146,11 @@ def write_model(
         ModelError: The model cannot be stored in a file (it is larger than 2 GiB, say), or its weights cannot be read.
     """
     target = _check_target(path)
-    name_left_out_outputs(model)
-    data_files = [tensor.path for tensor, _ in external_tensors(model)]
+    prepare.name_left_out_outputs(model)
+    data_files = [tensor.path for tensor, _ in prepare.external_tensors(model)]
     folder = target.parent.resolve()
-    moves_weights = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in external_tensors(model))
-    needs_data_file = moves_weights and any(_external_initializers(graphs_outside_functions(model)))
+    moves_weights = any(Path(tensor.base_dir).resolve() != folder for tensor, _ in prepare.external_tensors(model))
+    needs_data_file = moves_weights and any(prepare.external_initializers(graphs_outside_functions(model)))
     data_name = f"{target.name}.data" if needs_data_file else None
     files = [target] if data_name is None else [target.with_name(data_name), target]
     check_not_read(files, data_files)
@@ -209,7 +170,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     Raises:
         ModelError: onnx-ir cannot represent the model.
     """
-    name_left_out_outputs(model)
+    prepare.name_left_out_outputs(model)
     return serialize(model, "the changed model cannot be serialized")
 
 
@@ -248,7 +209,7 @@ def _embed_tensors(model: ir.Model) -> None:
     """
     written = set(graphs_outside_functions(model))
     graphs_in_functions = [graph for graph in model_graphs(model) if graph not in written]
-    tensors = [*_external_initializers(graphs_in_functions), *_external_attributes(model)]
+    tensors = [*prepare.external_initializers(graphs_in_functions), *prepare.external_attributes(model)]
     size = sum(tensor.nbytes for tensor, _ in tensors)
     if size > _MAX_EMBEDDED:
         raise ModelError(
@@ -258,14 +219,14 @@ def _embed_tensors(model: ir.Model) -> None:
     load_externals(tensors)
 
 
-def load_externals(tensors_and_setters: Iterable[_TensorAndSetter]) -> None:
+def load_externals(tensors_and_setters: Iterable[prepare.TensorAndSetter]) -> None:
     """Replace external tensors of a model, listed as by `external_tensors`, by copies in memory.
 
     Raises:
         ModelError: A tensor cannot be read.
     """
     for tensor, set_tensor in tensors_and_setters:
-        set_tensor(load_external(tensor))
+        set_tensor(prepare.load_external(tensor))
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
@@ -277,7 +238,7 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
     except (ModelError, OSError):  # `write_files` turns an OSError into a UsageError
         raise
     except Exception as error:  # onnx-ir has several classes of errors
-        raise ModelError(f"{path.name!r} cannot be written: {describe_cause(error)}.") from error
+        raise model_error(f"{path.name!r} cannot be written: {describe_cause(error)}.", error) from error
 
 
 @contextmanager
@@ -292,7 +253,7 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
         for value in values:  # onnx-ir itself would fail to load a small tensor whose data are in use
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
-                value.const_value = load_external(tensor)
+                value.const_value = prepare.load_external(tensor)
         ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
         for value, tensor in zip(values, before, strict=True):  # onnx-ir does not copy their annotations
             moved = value.const_value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -14,7 +15,7 @@ from onnx_ir.passes.common import InlinePass, inliner
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
 from onnx_ops.model.walk import all_nodes, all_values, graphs_outside_functions, model_graphs, model_nodes
-from sliceport.errors import ModelError
+from sliceport.errors import ModelError, model_error
 from sliceport.wording import shorten
 
 
@@ -35,7 +36,7 @@ def inline_functions(model: ir.Model) -> None:
             InlinePass()(model)
     except Exception as error:
         reason = shorten(str(error.__cause__ or error))
-        raise ModelError(f"a function of the model cannot be inlined ({reason}).") from error
+        raise model_error(f"a function of the model cannot be inlined ({reason}).", error) from error
 
 
 def _remove_unused_functions(model: ir.Model) -> None:
@@ -133,6 +134,46 @@ def detach_initializer(graph: ir.Graph, value: ir.Value) -> None:
         graph.inputs.append(value)
 
 
+TensorAndSetter = tuple[ir.ExternalTensor, Callable[[ir.TensorProtocol], None]]
+"""An external tensor of a model, and a function that puts another tensor in its place."""
+
+
+def external_tensors(model: ir.Model) -> Iterator[TensorAndSetter]:
+    """Yield the external tensors of a model, each with a function that puts another tensor in its place."""
+    yield from external_initializers(model_graphs(model))
+    yield from external_attributes(model)
+
+
+def external_initializers(graphs: Iterable[ir.Graph]) -> Iterator[TensorAndSetter]:
+    """Yield the external initializers of graphs, each with a function that puts another tensor in its place."""
+    for graph in graphs:
+        for value in graph.initializers.data.values():  # a dict; the UserDict around it is slower
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield value.const_value, partial(setattr, value, "const_value")
+
+
+def external_attributes(model: ir.Model) -> Iterator[TensorAndSetter]:
+    """Yield the external tensors in attributes of nodes and in default attributes of functions, with their setters."""
+    by_node = [node.attributes for node in model_nodes(model)]
+    for attributes in (*by_node, *(function.attributes for function in model.functions.values())):
+        for name, attribute in attributes.data.items():
+            if attribute.type in (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS) and not attribute.is_ref():
+                tensors = [attribute.value] if attribute.type == ir.AttributeType.TENSOR else list(attribute.value)
+                for i, tensor in enumerate(tensors):
+                    if isinstance(tensor, ir.ExternalTensor):
+                        yield tensor, partial(_set_tensor, attributes, name, i)
+
+
+def _set_tensor(attributes: Any, name: str, index: int, tensor: ir.TensorProtocol) -> None:
+    """Replace the tensor of an attribute, or the one at `index` in its list of tensors."""
+    if attributes[name].type == ir.AttributeType.TENSOR:
+        attributes[name] = ir.AttrTensor(name, tensor)
+    else:
+        tensors = list(attributes[name].value)
+        tensors[index] = tensor
+        attributes[name] = ir.AttrTensors(name, tensors)
+
+
 def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
     """Return a copy of a tensor in memory, and close its file if it was opened here.
 
@@ -149,7 +190,7 @@ def load_external(tensor: ir.ExternalTensor) -> ir.Tensor[Any]:
             metadata_props=dict(tensor.metadata_props),
         )
     except Exception as error:  # onnx-ir has several classes of errors for unreadable files
-        raise ModelError(f"the data of tensor {tensor.name!r} cannot be read ({error}).") from error
+        raise model_error(f"the data of tensor {tensor.name!r} cannot be read ({error}).", error) from error
     finally:
         if not was_open:
             release(tensor)

@@ -22,7 +22,7 @@ from onnx_ops.model.nodes import (
 )
 from onnx_ops.model.read import to_bytes
 from onnx_ops.model.walk import graphs_in, model_nodes
-from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
+from sliceport.errors import DynamicSlice, InvalidSlice, ModelError, model_error
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import is_expendable
 from sliceport.sandbox.child_process import ChildDied, ChildLost
@@ -71,7 +71,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     except ChildDied as error:
         raise ModelError(f"the process of onnx's version converter {error}.") from error
     except Exception as error:  # onnx's converter and protobuf have several classes of errors
-        raise ModelError(f"onnx's version converter fails ({shorten(str(error))}).") from error
+        raise model_error(f"onnx's version converter fails ({shorten(str(error))}).", error) from error
     if standard_opset(raised.opset_imports) != version:
         raise ModelError("onnx's version converter leaves the operator set as it is.")
     for node in model_nodes(raised):

@@ -14,9 +14,8 @@ from onnx_ops.model.check import check_proto
 from onnx_ops.model.check_tensor import Findings
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
-from onnx_ops.model.walk import model_graphs, model_nodes
 from sliceport.arguments import is_path
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, UsageError, model_error
 from sliceport.wording import shorten
 
 if TYPE_CHECKING:
@@ -55,14 +54,10 @@ def read_proto(path: str | os.PathLike[str]) -> onnx.ModelProto:
     try:
         return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
-        reason = f"it cannot be read ({error.strerror or error})"
-    except MemoryError:
-        raise
+        raise model_error(f"'{os.fspath(path)}': it cannot be read ({error.strerror or error}).", error) from None
     except Exception as error:  # protobuf raises errors of its own classes, which differ between its versions
-        if "alloc failed" in str(error):
-            raise MemoryError from None
-        reason = f"it is not an ONNX model ({shorten(str(error)).rstrip('.')})"
-    raise ModelError(f"'{os.fspath(path)}': {reason}.")
+        reason = shorten(str(error)).rstrip(".")
+        raise model_error(f"'{os.fspath(path)}': it is not an ONNX model ({reason}).", error) from None
 
 
 def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None) -> CheckedModel:
@@ -101,13 +96,11 @@ def read_any(model: Any) -> CheckedModel:
     if not is_onnx_ir(model):
         expected = "a file's path, an onnx.ModelProto or an onnx_ir.Model"
         raise UsageError(f"a model is {expected}, got {type(model).__name__}.")
-    import onnx_ir as ir
+    from onnx_ops.model.prepare import external_tensors  # onnx-ir is imported only if it is used
 
     proto = serialize(model)
-    tensors = [value.const_value for graph in model_graphs(model) for value in graph.initializers.values()]
-    tensors += [attribute.value for node in model_nodes(model) for attribute in node.attributes.values()]
     # onnx-ir stores the folder in each external tensor. All data files of a model are in one folder.
-    folders = [str(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)]
+    folders = [str(tensor.base_dir) for tensor, _ in external_tensors(model)]
     return check_model(proto, *folders[:1])
 
 
@@ -124,7 +117,7 @@ def serialize(model: ir.Model, failure: str = "the model cannot be serialized") 
     try:
         proto = ir.serde.serialize_model(model)
     except Exception as error:  # onnx-ir and protobuf have several classes of errors
-        raise ModelError(f"{failure}: {describe_cause(error)}.") from error
+        raise model_error(f"{failure}: {describe_cause(error)}.", error) from error
     for tensor in all_tensors(proto):
         entries = {entry.key: entry.value for entry in tensor.metadata_props}
         if len(entries) < len(tensor.metadata_props):
@@ -138,15 +131,17 @@ def to_bytes(proto: onnx.ModelProto | onnx.TensorProto, name: str) -> bytes:
     """Return a serialized model or tensor. An error message begins with `name`.
 
     Raises:
-        ModelError: The model or tensor has more bytes than protobuf writes.
+        ModelError: The model or tensor has more bytes than protobuf writes, or protobuf does not write it.
         MemoryError: The bytes do not fit into memory.
     """
     try:
         return bytes(proto.SerializeToString())
-    except Exception as error:  # an error without a reason: a ValueError, or since protobuf 7 an EncodeError
+    except Exception as error:  # protobuf raises errors of several classes
         tensors = map(Tensor, [proto] if isinstance(proto, onnx.TensorProto) else all_tensors(proto))
         check_bytes(sum(tensor.nbytes for tensor in tensors if not tensor.is_external), name)
-        raise MemoryError from error
+        if str(error) == "Failed to serialize proto":  # protobuf gives no reason only if memory is lacking
+            raise MemoryError from error
+        raise model_error(f"{name} cannot be serialized: {describe_cause(error)}.", error) from error
 
 
 def check_bytes(count: int, name: str) -> None:

@@ -13,7 +13,7 @@ from onnx_ops.model.nodes import CONTESTED, ORIGIN, USED
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
 from onnx_ops.model.walk import all_nodes, model_graphs, nodes_with_opsets
-from sliceport.errors import ModelError
+from sliceport.errors import model_error
 
 OPAQUE_DOMAIN = "sliceport.aside"
 """A domain without operators. Nothing is inferred from a node of this domain."""
@@ -96,4 +96,4 @@ def clone_model(model: ir.Model) -> ir.Model:
     except Exception as error:  # onnx-ir has several classes of errors for such models
         unsorted = "its nodes are not sorted; sort them, as TopologicalSortPass of onnx_ir does"
         reason = describe_cause(error) if read_any(model).findings.is_sorted else unsorted
-        raise ModelError(f"the model is not well-formed: {reason}.") from error
+        raise model_error(f"the model is not well-formed: {reason}.", error) from error

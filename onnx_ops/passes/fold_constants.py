@@ -20,7 +20,7 @@ from onnx_ops.passes.edits import RANDOM, holds_graph, is_used
 from onnx_ops.passes.fold_slices import as_tensors
 from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.diffing.side import RunFailed
-from sliceport.errors import ModelError
+from sliceport.errors import ModelError, model_error
 
 MAX_READ_BYTES = 2**26
 """Limit for the bytes of one constant that is read."""
@@ -234,6 +234,6 @@ def _serialize(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
     try:
         proto: onnx.TensorProto = ir.serde.serialize_tensor(loaded)
     except Exception as error:  # onnx-ir has several classes of errors
-        raise ModelError(f"the data of tensor {name!r} cannot be read ({error}).") from None
+        raise model_error(f"the data of tensor {name!r} cannot be read ({error}).", error) from None
     proto.name = name
     return proto

@@ -9,9 +9,9 @@ import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.io import external_tensors, load_externals
+from onnx_ops.model.io import load_externals
 from onnx_ops.model.nodes import LARGE_BYTES, constant
-from onnx_ops.model.prepare import detach_initializer, name_left_out_outputs, unused_names
+from onnx_ops.model.prepare import detach_initializer, external_tensors, name_left_out_outputs, unused_names
 from onnx_ops.model.walk import all_values, graphs_outside_functions, rewritable_nodes
 from onnx_ops.passes.builders import build_tensor
 from onnx_ops.passes.contested_nodes import build_probe, clone_model

@@ -14,7 +14,7 @@ from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import constant, is_standard
 from onnx_ops.model.read import to_bytes
-from sliceport.errors import MissingExtra, ModelError, unknown_name
+from sliceport.errors import MissingExtra, ModelError, model_error, unknown_name
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildLost
 from sliceport.wording import shorten
@@ -71,7 +71,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
         raise ModelError(f"its process {error}.") from None
     except Exception as error:
         reason = shorten(str(error)).rstrip(".")
-        raise ModelError(f"{reason or type(error).__name__}.") from error
+        raise model_error(f"{reason or type(error).__name__}.", error) from error
 
 
 def run_checked(function: Callable[[bytes], bytes], model: bytes) -> bytes:

@@ -6,7 +6,10 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import SLICE_INPUTS_OPSET, sizes_of
+from onnx_ops.infer.facts import NO_FACTS, Facts
+from onnx_ops.infer.inference import infer
+from onnx_ops.model.ir_model import IrModel
+from onnx_ops.model.nodes import SLICE_INPUTS_OPSET
 from onnx_ops.model.views import Sizes
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.matchers import drop_whole_axes, read_slice
@@ -17,12 +20,29 @@ from sliceport.slicing import AxisSlice, resolve_axis
 def rules() -> Any:
     """Return rules that compose two Slices, and that remove a Slice of all elements, from opset 10 on.
 
-    They share the arithmetic of `ComposeSlicesPass` and `RemoveIdentitySlicesPass`, but do not infer shapes.
+    They share the arithmetic of `ComposeSlicesPass` and `RemoveIdentitySlicesPass`. Sizes are inferred when the set is
+    applied to a model, because declared sizes may be wrong. Rules that are taken out of the set know no sizes.
 
     Returns:
         A `RewriteRuleSet` for `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.
     """
     from onnxscript.rewriter import MatchResult, RewriteRuleClassBase, RewriteRuleSet
+
+    facts_by_value: dict[Any, Facts] = {}
+
+    class InferringRuleSet(RewriteRuleSet):
+        """Rules that are applied after inference."""
+
+        def apply_to_model(self, model: ir.Model, **options: Any) -> int:
+            facts_by_value.update(infer(IrModel(model)))
+            try:
+                return int(super().apply_to_model(model, **options))
+            finally:
+                facts_by_value.clear()
+
+    def sizes_of(value: ir.Value) -> Sizes | None:
+        dims = facts_by_value.get(value, NO_FACTS).dims
+        return None if dims is None else tuple([dim if isinstance(dim, int) else None for dim in dims])
 
     class ComposeSlices(RewriteRuleClassBase):
         """Slice of a Slice."""
@@ -63,7 +83,7 @@ def rules() -> Any:
             return op.Identity(x)
 
     rule_classes: list[Any] = [ComposeSlices, RemoveIdentitySlices]
-    return RewriteRuleSet([rule_class.rule() for rule_class in rule_classes])
+    return InferringRuleSet([rule_class.rule() for rule_class in rule_classes])
 
 
 def _read_bounds(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from onnx_ops.model.element_type import BITS
 from sliceport.engines.engine import TensorBytes, Value, WholeModel
-from sliceport.errors import ModelError
+from sliceport.errors import model_error
 
 STRING = 8  # the number of the element type in TensorProto
 LEVELS = {
@@ -115,13 +115,10 @@ def run(
             model.data, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(disabled)
         )
         return _run_session(ort, session, inputs, model.outputs)
-    except (MemoryError, ImportError):
+    except ImportError:
         raise
     except Exception as error:  # onnxruntime's classes of errors have no base class of their own
-        message = " ".join(_POSITION.sub("", str(error)).split())
-        if "bad_alloc" in message or "Failed to allocate memory" in message:
-            raise MemoryError from None
-        raise ModelError(message) from None
+        raise model_error(" ".join(_POSITION.sub("", str(error)).split()), error) from None
     finally:
         _fill_new_memory(0)
 

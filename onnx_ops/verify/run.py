@@ -36,7 +36,7 @@ from sliceport.engines.comparison import (
 )
 from sliceport.engines.engine import Engine, NodeEngine, Value
 from sliceport.engines.registry import choose_engines
-from sliceport.errors import ModelError
+from sliceport.errors import ModelError, model_error
 from sliceport.formats import formats
 from sliceport.slicing.node import Folded
 
@@ -195,7 +195,7 @@ def _add_given_values(
         try:
             array = tensor.numpy()
         except Exception as error:
-            raise ModelError(f"the data of initializer {name!r} cannot be read ({error}).") from None
+            raise model_error(f"the data of initializer {name!r} cannot be read ({error}).", error) from None
         values[name] = Captured.of(array)
     return values
 

@@ -11,10 +11,10 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.model.external_data import external_tensors, load_small_tensors
-from onnx_ops.model.io import external_tensors as external_ir_tensors
 from onnx_ops.model.io import load_externals, to_ir
 from onnx_ops.model.ir_model import mark_written_names
 from onnx_ops.model.nodes import LARGE_BYTES, node_name
+from onnx_ops.model.prepare import external_tensors as external_ir_tensors
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.read import CheckedModel, check_model, path_in_errors, read_any, read_checked, serialize

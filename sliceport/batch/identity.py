@@ -107,7 +107,7 @@ def _digest_files(path: str, states: dict[str, State]) -> Digests:
 def _read_cached_digests(url: str) -> Digests | None:
     """Return the digests of a model at a URL; None if the cache lacks the present state of a file."""
     try:
-        if (state := describe_state(url)) is None or (cached := read_cached(state)) is None:
+        if (state := describe_state(url)) is None or (cached := read_cached(f"{state} model")) is None:
             return None
         digest, _, names = cached.partition(" ")  # the digest of the model, then the names of its other files
         digests = {"": digest}
@@ -123,8 +123,7 @@ def _read_cached_digests(url: str) -> Digests | None:
         return digests
     except (FileNotFoundError, NotADirectoryError, ValueError):
         # The caller then downloads the model, and the download reports a file that is missing or cannot be read. A
-        # UsageError is a ValueError. `json` raises a ValueError, too, for an entry without names: this file was cached
-        # as a data file of another model.
+        # UsageError is a ValueError, and so is the error of `json` for a damaged entry.
         return None
 
 
@@ -132,10 +131,11 @@ def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
     """Copy a model to a local folder, cache the digests of its files, and return the path and the digests."""
     path, states = download(url, folder)
     digests = _digest_files(path, {})
-    names = [name for name in digests if name]
     for name, state in states.items():
         if state is not None:
-            write_cached(state, digests[name] if name else f"{digests['']} {json.dumps(names)}")
+            write_cached(state, digests[name])
+    if (state := states[""]) is not None:  # with a token of its own: the model may be a data file of another model
+        write_cached(f"{state} model", f"{digests['']} {json.dumps([name for name in digests if name])}")
     return path, digests
 
 

@@ -27,7 +27,7 @@ from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.commands.command import load
 from sliceport.commands.outcome import Outcome
-from sliceport.errors import SliceportError, UsageError, is_out_of_memory, list_causes
+from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory, list_causes
 from sliceport.formats import DeclaresShapes, declared_shapes, format_of
 from sliceport.open_shapes import choose_sizes, fill_sizes
 from sliceport.sandbox import supervisor
@@ -124,7 +124,7 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
     identity = identify(job, task, folder)
     try:
         result = read_result(open_store(job.root), identity.key)
-    except UsageError as error:
+    except (MissingExtra, UsageError) as error:
         raise UnreadableResult(str(error)) from None
     if result is None or not _is_valid(job, result):
         if not identity.path:  # a model at a URL, which was not downloaded because the digests of its files were cached

@@ -173,7 +173,5 @@ def _build_split(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[Bu
     return Split(input_tensor, len(outputs), tuple(outputs), copy.split_axis + added_dims)
 
 
-def _build_identity(
-    _copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], _added_dims: int
-) -> Operator:
+def _build_identity(_: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], __: int) -> Operator:
     return ElementWiseIdentity(input_tensor, outputs[0])

@@ -21,7 +21,7 @@ import sandbox_calls
 import sandbox_child
 from processes import assert_gone, children, descriptors_left, ticks
 
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, UsageError, is_out_of_memory
 from sliceport.sandbox import child, child_process, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.sandbox.held_up import is_held_up
@@ -222,8 +222,25 @@ def test_errors_that_cannot_be_made_again_are_told() -> None:
         supervisor.call(sandbox_calls.raise_awkward, timeout=60)
 
 
-LACKS = (MemoryError(), ValueError("Arena alloc failed"), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
+FAILS = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running a node. Name:'{}' Status Message:"
+TEXTS = (
+    "std::bad_alloc",
+    "Error parsing message with type 'onnx.ModelProto': Arena alloc failed",
+    f"{FAILS} /core/bfc_arena.cc:360 void* Alloc(size_t) Failed to allocate memory for requested buffer of size 8\n",
+    "Exception from src/core.cpp:105:\nLoading input model\nstd::bad_alloc\n\n",
+)
+LACKS = (MemoryError(), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), *map(RuntimeError, TEXTS))
 DIED = ChildDied("was ended by SIGABRT", "what():  std::bad_alloc")
+
+
+@pytest.mark.parametrize(
+    "name", ["std::bad_alloc", "alloc failed", "Failed to allocate memory for requested buffer of size 8"]
+)
+@pytest.mark.parametrize(
+    "text", [f"{FAILS} invalid shape", "No graph in '/m/{}'.", "Cannot open /m/{}", 'In Node, ("{}", Slice)']
+)
+def test_name_in_an_error_is_not_a_lack_of_memory(text: str, name: str) -> None:
+    assert not is_out_of_memory(RuntimeError(text.format(name)))
 
 
 @pytest.mark.parametrize("error", [*LACKS, DIED, ModelError("'std::bad_alloc.onnx' is a folder.")], ids=repr)

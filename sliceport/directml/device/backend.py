@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
-from sliceport.directml.device.libraries import PACKAGE, VERSION
+from sliceport.directml.device.libraries import find_package
 
 Progress = Callable[[str], None]
 """Function that shows a line about the step that begins."""
@@ -50,9 +50,9 @@ class HostBackend(ABC):
         return {}
 
     def hash_recipe(self) -> str:
-        """Return a hash of the recipe: the package to download and the `_ingredients`."""
+        """Return a hash of the recipe: the package of the libraries to install and the `_ingredients`."""
         # 12 digits tell recipes apart, and the hash becomes a part of the folder's name.
-        return hashlib.sha256(f"{PACKAGE}=={VERSION} {self._ingredients()}".encode()).hexdigest()[:12]
+        return hashlib.sha256(f"{find_package()[0]} {self._ingredients()}".encode()).hexdigest()[:12]
 
     def _ingredients(self) -> str:
         """Return a text to hash. It must change whenever new installations of this backend get other content."""

@@ -92,13 +92,11 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
         DeviceError: The wheel cannot be downloaded.
         OSError: A file cannot be read or written.
     """
-    installed = _find_installed()
-    if installed is None:
-        spec = f"{PACKAGE}=={VERSION}"
+    spec, folder = find_package()
+    if folder is None:
         say(f"downloading {spec} for its {LIBRARIES[0]} and {LIBRARIES[1]}")
         FOR_WINDOWS.install(home)
     else:
-        spec, folder = installed
         say(f"copying {LIBRARIES[0]} and {LIBRARIES[1]} from the installed {spec}")
         for name in LIBRARIES:
             if (folder / name).is_file():  # onnxruntime-windowsml lacks the last one
@@ -107,18 +105,17 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
 
 
 def read_package_spec(home: Path) -> str:
-    """Return `package==version` of the libraries in `home`, or of the package to download if there are no libraries."""
+    """Return `package==version` of the libraries in `home`, or of those to install if there are no libraries."""
     note = home / _NOTE
-    return note.read_text() if note.is_file() else f"{PACKAGE}=={VERSION}"
+    return note.read_text() if note.is_file() else find_package()[0]
 
 
-def _find_installed() -> tuple[str, Path] | None:
-    """Return `package==version` and the library folder of an installed package. Return None if there is no package."""
-    packages = _WITH_DIRECTML if sys.platform == "win32" else ()  # the packages exist for Windows only
-    for package in packages:
+def find_package() -> tuple[str, Path | None]:
+    """Return `package==version` and the folder of the installed libraries. The folder is None for those to download."""
+    for package in _WITH_DIRECTML if sys.platform == "win32" else ():  # the packages exist for Windows only
         with suppress(importlib.metadata.PackageNotFoundError):
             distribution = importlib.metadata.distribution(package)
             folder = Path(str(distribution.locate_file(FOR_WINDOWS.folder)))
             if (folder / LIBRARIES[0]).is_file():
                 return f"{package}=={distribution.version}", folder
-    return None
+    return f"{PACKAGE}=={VERSION}", None

@@ -28,6 +28,7 @@ from sliceport.directml.device.direct3d import Direct3DDevice
 from sliceport.directml.device.errors import CallFailed
 from sliceport.directml.device.windows import ADAPTER
 from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.errors import is_out_of_memory
 
 _E_INVALIDARG, _E_NOTIMPL, _E_FAIL, _E_OUTOFMEMORY = 0x80070057, 0x80004001, 0x80004005, 0x8007000E
 _PROVIDER = "DmlExecutionProvider"
@@ -120,7 +121,7 @@ class Host:
             if not all(can_decode(result.element_type()) for result in results):
                 raise RuntimeError("an output's element type cannot be sent")
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
-            raise CallFailed(call, _E_FAIL, str(error)) from None
+            raise CallFailed(call, _E_OUTOFMEMORY if is_out_of_memory(error) else _E_FAIL, str(error)) from None
         graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # new in onnxruntime 1.24
         nodes = [(node.name, node.op_type, graph.ep_name) for graph in graphs for node in graph.get_nodes()]
         outputs = [

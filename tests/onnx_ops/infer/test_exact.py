@@ -101,8 +101,13 @@ def test_operators_that_engines_compute_differently_are_left_alone(
         ((0.5, 16.0, 1.0), True),
         ((0.1, 0.8, 0.7), False),
         ((0.0, 1.0, 0.1), False),
+        ((0.0, 1.0, 0.125), True),
+        ((-0.75, 2.0**-20, 0.25), True),
+        ((0.0, 2.0**-130, 2.0**-133), False),
         ((0.0, 1.0, 0.0), False),
         ((0.0, np.inf, 1.0), False),
+        ((-1.0, 2.0**25, 2.0**25), False),  # in 32 bits, this range and the next have one element less
+        ((0.0, 70000.0, 0.7), False),
         ((2**53, 2**53 + 2, 1), True),
         ((5.0, 0.0, -1.0), True),
     ],

@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx_models import parse
 from platforms import needs_custom_inference
+from sessions import compute
 
 import sliceport
 from onnx_ops.infer import inference, shape_arithmetic
@@ -118,19 +119,6 @@ def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(ou
     assert {value.name: entry.dims for value, entry in inference.infer(IrModel(from_proto(proto))).items()}[
         "y"
     ] == shape
-
-
-@pytest.mark.parametrize(
-    ("bounds", "size"),
-    [((0.0, 3.0, 1.0), 3), ((0.0, 2.5, 0.5), None), ((-1.0, 2.0**25, 2.0**25), None), ((0.0, 70000.0, 0.7), None)],
-)
-def test_a_range_of_floats_has_a_size_where_rounding_changes_nothing(bounds: Sequence[Any], size: int | None) -> None:
-    """Take ranges that in 32 bits have one element less than onnxruntime gives them, the third and the fourth."""
-    constants = {name: np.array(bound, np.float32) for name, bound in zip("abc", bounds, strict=True)}
-    proto = model("() => (r) { r = Range (a, b, c) }")
-    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
-    got = found(proto)
-    assert got["r"].dims == (size,)
 
 
 def test_whole_slices_keep_open_sizes() -> None:
@@ -279,6 +267,41 @@ def test_a_process_that_ended_is_announced(monkeypatch: pytest.MonkeyPatch) -> N
     assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
 
 
+LOOP = "q{} = Loop <body = g (int64 k, bool d, seq(float[]) s) => (bool b, seq(float[]) o{}) {{ b = Identity (d)  {}}}>"
+GROWS = "v = SequenceAt (s, i)  w = Concat <axis = 0> (v, v)  o = SequenceInsert (s, w)"
+READ = "v = SequenceAt (q, i)  y = Slice (v, z, f)"
+SEQUENCES = {
+    "declared": f"u = SequenceMap <body = g (float[k] p) => (float[k] o) {{o = Relu (p)}}> (t) q = Identity (u) {READ}",
+    "of a branch": "q = If <then_branch = g () => (seq(float[3]) o) { o = Identity (t) }, "
+    f"else_branch = h () => (seq(float[]) e) {{ w = Concat <axis = 0> (x, x) e = SequenceConstruct (w) }}> (c) {READ}",
+    "of later iterations": LOOP.format(", y", ", float[] j", f"{GROWS}  j = Slice (v, z, f)") + " (two, c, t)",
+    "of an iteration that does not run": LOOP.format("", "", "o = SequenceConstruct (p)") + f" (two, c, t)  {READ}",
+}
+
+
+@pytest.mark.parametrize("title", SEQUENCES)
+def test_shapes_in_sequences_that_may_be_wrong_are_not_used(title: str) -> None:
+    constants = "int64 i = {-1}, int64 two = {2}, int64[1] z = {0}, int64[1] f = {3}, seq(float[3]) q"
+    size = "n" if title == "declared" else "3"
+    nodes = f"{{ t = SequenceConstruct (x)  {SEQUENCES[title]} }}"
+    proto = model(f"(float[{size}] x, float[5] p, bool c) => (float[] y) <{constants}> {nodes}")
+    assert sliceport.lower(proto).summary["refused"] == 1
+
+
+def test_model_nested_too_deep_for_protobuf_is_read_from_memory() -> None:
+    proto = model("(float[4] x, bool c) => (float[2] y) <int64[1] s = {1}, int64[1] e = {3}> { y = Slice (x, s, e) }")
+    graph = proto.graph
+    for _ in range(40):  # protobuf parses 33 graphs in one another
+        node = graph.node[0]
+        body = node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH).g
+        body.node.add(op_type="Slice", input=node.input, output=["y"])
+        body.output.add(name="y")
+        node.op_type, node.input[:], graph = "If", ["c"], body
+    assert sliceport.check(proto).is_clean
+    for function in (sliceport.rewrite, sliceport.harden):
+        assert function(proto).model.graph.node[0].op_type == "If"
+
+
 def test_graphs_that_are_nested_too_deep_have_no_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "call", Mock(side_effect=ChildDied("was ended by SIGSEGV")))
     monkeypatch.setattr(inference, "propagate", Mock(side_effect=RecursionError))
@@ -329,7 +352,31 @@ def test_a_loop_whose_trip_count_is_unknown_claims_no_sizes() -> None:
           k = Loop(three, "") <body = b (int64 i, bool c) => (bool d, float[] o) { d = Identity(c) o = Relu(x) }> }"""
     facts = propagate(onnx.parser.parse_model(text).SerializeToString())
     stacked = [each.dims for each in facts if each.dims is None or (len(each.dims) > 1)]
-    assert stacked == [None, None, (None, 2)]  # of n, s and k
+    assert stacked == [None, None, (3, 2)]  # of n, s and k
+
+
+ITERATED = """p, q = Loop (trip, {}, x) <body = g (int64 k, bool c, float[3] s) => (bool d, float[3] t, float[3] o)
+    {{ t = Neg (s)  o = Relu (x)  {} }}>"""
+SIZED = {
+    "MaxUnpool": "q = MaxUnpool <kernel_shape = [2,2], strides = [2,2]> (m, i, sizes)",
+    "Range": "q = Range (a, b, c)",
+    "Loop": ITERATED.format("yes", "d = Identity (c)"),
+    "Loop without a condition": ITERATED.format('""', "e = Identity (c)  d = Identity (e)"),
+    "Loop with a constant condition": ITERATED.format("yes", "d = Identity (yes)"),
+    "Loop that may stop": ITERATED.format("yes", "d = Less (k, trip)"),
+}
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13, 16, 19, 21])
+@pytest.mark.parametrize("title", SIZED)
+def test_size_of_a_constant_is_that_of_onnxruntime(title: str, opset: int) -> None:
+    if title == "Range" and opset < 11:
+        pytest.skip("Range is new in operator set 11")
+    constants = """int64 trip = {5}, bool yes = {1}, int64[4] sizes = {1,1,7,9}, float a = {0.25}, float b = {2.5},
+        float c = {0.25}, float[1,1,1,2] m = {3,4}, int64[1,1,1,2] i = {0,6}"""
+    proto = model(f"(float[3] x) => (q) <{constants}> {{ {SIZED[title]} }}", opset)
+    (computed,) = compute(proto, x=np.ones(3, np.float32))
+    assert found(proto)["q"].dims == ((None, 3) if title == "Loop that may stop" else computed.shape)
 
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx."])
@@ -339,7 +386,7 @@ def test_loop_of_either_standard_domain_passes_inputs_to_its_body(domain: str) -
             {{ d = Identity(c)  q = Neg(p)  o = Identity(i)  r = Cast<to = 6>(p) }}> }}"""
     got = found(onnx.parser.parse_model(text))
     elements = [(got[name].element, got[name].dims) for name in ("y", "s", "u")]
-    assert elements == [(TensorProto.FLOAT, None), (TensorProto.INT64, (None,)), (TensorProto.INT32, None)]
+    assert elements == [(TensorProto.FLOAT, None), (TensorProto.INT64, (3,)), (TensorProto.INT32, None)]
 
 
 @pytest.mark.parametrize(

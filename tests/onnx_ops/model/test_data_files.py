@@ -22,7 +22,7 @@ import sliceport
 from onnx_ops.model import io
 from onnx_ops.model.external_data import describe_data_files, external_locations, load_whole
 from onnx_ops.model.external_data import external_tensors as external_tensors_of
-from onnx_ops.model.io import external_tensors
+from onnx_ops.model.prepare import external_tensors
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from onnx_ops.model.read import read_any
@@ -306,10 +306,11 @@ def test_tensors_are_found_in_all_places(everywhere: Path, tmp_path: Path, monke
     assert found == elements(everywhere) == {place: [float(i)] * 2 for i, place in enumerate(PLACES)}
 
 
-def test_folder_of_tensors_in_attributes_alone_is_found(path: Path) -> None:
-    model = read_model(path)
-    io.load_externals(pair for pair in external_tensors(model) if pair[0].name in model.graph.initializers)
-    assert read_any(model).base_dir == str(path.parent)
+@pytest.mark.parametrize("place", PLACES)
+def test_folder_of_external_tensors_in_one_place_is_found(everywhere: Path, place: str) -> None:
+    model = read_model(everywhere)
+    io.load_externals([pair for pair in external_tensors(model) if pair[0].doc_string != place])
+    assert read_any(model).base_dir == str(everywhere.parent)
 
 
 @pytest.mark.parametrize("command", ["rewrite", "harden"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
+from onnx_models import parse
 from onnxscript import rewriter
 from pass_cases.conditions import FIRES, STAYS, sizes
 from pass_cases.equivalence import check
@@ -30,6 +31,13 @@ def test_pass_fires_on_its_condition(case: str) -> None:
     model = from_proto(proto)
     assert count_removed(model) == 1
     check(proto, ir.serde.serialize_model(model), sizes(proto))
+
+
+@pytest.mark.parametrize("nodes", ["b = Slice (a, two, nine)  y = Slice (b, zero, last)", "y = Slice (a, zero, four)"])
+def test_rules_do_not_believe_a_declared_size(nodes: str) -> None:
+    bounds = "int64[1] two = {-2}, int64[1] nine = {9}, int64[1] zero = {0}, int64[1] last = {-1}, int64[1] four = {4}"
+    proto = parse(f"(float[n] x) => (float[m] y) <{bounds}, float[4] a> {{ a = Relu (x)  {nodes} }}", 18)
+    assert count_removed(from_proto(proto)) == 0
 
 
 @pytest.mark.parametrize("case", [c for c, (name, *_) in STAYS.items() if name in ("compose", "identity")])

@@ -120,6 +120,14 @@ def test_model_that_takes_too_much_memory_is_an_error(monkeypatch: pytest.Monkey
         run_side(proto, {"x": np.ones(1, np.float32)})
 
 
+def test_node_named_like_a_lack_of_memory_is_refused_as_any_other() -> None:
+    proto = parse("(int64[2] x, int64[2] d) => (y) { y = Reshape (x, d) }", 21, 10)
+    proto.graph.node[0].name = "bad_alloc"
+    with pytest.raises(RunFailed, match="Name:'bad_alloc'") as error:
+        run_side(proto, SIX)
+    assert error.value.failure.kind == "error"
+
+
 def test_missing_onnxruntime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtra, match="onnxruntime is needed"):

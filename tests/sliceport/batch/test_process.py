@@ -117,6 +117,11 @@ def test_a_result_is_of_the_content_not_of_the_name(job: Job, tmp_path: Path) ->
     assert refusing.row["message"] == "it cannot be read (No such file or directory)."
 
 
+def test_store_that_cannot_be_opened_ends_the_run(job: Job) -> None:
+    with pytest.raises(UsageError, match=r"^'gs://bucket/run' cannot be opened: gcsfs is not installed; run: pip"):
+        do(replace(job, root="gs://bucket/run"), GLU)
+
+
 @pytest.mark.parametrize(
     "other",
     [

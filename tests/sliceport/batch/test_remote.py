@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -152,6 +153,22 @@ def test_archives_are_read(archive: str, tmp_path: Path) -> None:
     copy, states = download(found[2], tmp_path / "out")
     assert Path(copy).read_bytes() == b"b/c.onnx"
     assert states[""] is not None
+
+
+def test_digests_of_a_model_that_is_also_a_data_file_are_cached(
+    archive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # a.onnx has the other model and a missing file as data files.
+    beside = {"a.onnx": ("b/c.onnx", "missing"), "c.onnx": ()}
+    monkeypatch.setattr(type(format_of("m.onnx")), "files_beside", lambda _, path: beside[Path(path).name])
+    job, tasks = Job("lower", str(tmp_path)), [Task("m", f"zip://{name}::{archive}") for name in ("a.onnx", "b/c.onnx")]
+    for first, second in (tasks, tasks[::-1]):
+        keys = {task.location: identify(job, task, tmp_path / "copies").key for task in (first, second)}
+        for task in tasks:
+            again = identify(job, task, tmp_path / "copies")
+            assert (again.key, again.path) == (keys[task.location], ""), task
+        shutil.rmtree(tmp_path / "cache")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need privileges there")

@@ -182,7 +182,9 @@ def test_installed_package_gives_its_libraries_on_windows(
     for name in libraries.LIBRARIES[:2]:
         (libraries_folder / name).write_text(f"content of {name}")
     monkeypatch.setattr(sys, "platform", "win32")
+    before = Windows().hash_recipe()
     monkeypatch.setattr(sys, "path", [str(site)])
+    assert Windows().hash_recipe() != before  # an upgrade makes another installation
     lines: list[str] = []
     libraries.install_libraries(home, lines.append)
     assert lines == [f"copying DirectML.dll and onnxruntime.dll from the installed {package}==1.30.0"]

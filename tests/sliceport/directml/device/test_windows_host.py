@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -134,6 +135,13 @@ def test_weights_are_read_from_their_file(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_failure_names_the_call(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], call: str) -> None:
     monkeypatch.setattr(windows_host, "_PROVIDER", "CPUExecutionProvider")
     assert onnx_error(**change)["call"] == call
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("Status Message: std::bad_alloc")])
+def test_run_that_lacks_memory_has_its_own_number(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(windows_host, "_PROVIDER", "CPUExecutionProvider")
+    monkeypatch.setattr(ort, "InferenceSession", Mock(side_effect=error))
+    assert onnx_error()["hresult"] == 0x8007000E
 
 
 @pytest.mark.parametrize("output", [("int4", 22), ("string", 8)])
