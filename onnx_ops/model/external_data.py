@@ -56,7 +56,7 @@ def load_whole(model: WholeModel) -> onnx.ModelProto:
         ModelError: The weights cannot be read, or are too many for one message.
     """
     proto: onnx.ModelProto = onnx.ModelProto.FromString(model.data)
-    # Reading the tensors would take as much memory, so their size is checked first.
+    # The size is checked first, because the tensors take this much memory when they are read.
     size = len(model.data) + sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
     check_bytes(size, "the model with all its weights")
     try:
