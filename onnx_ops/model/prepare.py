@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
+from threading import Lock
 from typing import Any
 
 import onnx_ir as ir
@@ -17,6 +18,8 @@ from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
 from onnx_ops.model.walk import all_nodes, all_values, graphs_outside_functions, model_graphs, model_nodes
 from sliceport.errors import ModelError, model_error
 from sliceport.wording import shorten
+
+_inliner_lock = Lock()  # `_linear_naming` replaces functions of onnx-ir for all threads
 
 
 def inline_functions(model: ir.Model) -> None:
@@ -32,7 +35,7 @@ def inline_functions(model: ir.Model) -> None:
     if not model.functions:
         return
     try:
-        with _linear_naming(model):
+        with _inliner_lock, _linear_naming(model):
             InlinePass()(model)
     except Exception as error:
         reason = shorten(str(error.__cause__ or error))
