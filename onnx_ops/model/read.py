@@ -69,6 +69,7 @@ def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[st
 
     Raises:
         ModelError: The file cannot be read, the model is not well-formed, or a data file is not a regular file.
+        MemoryError: See `read_proto`.
     """
     proto = read_proto(path)
     with path_in_errors(path):
@@ -82,7 +83,8 @@ def read_any(model: Any) -> CheckedModel:
     A ModelProto or `onnx_ir.Model` is copied, because the caller may change it later.
 
     Raises:
-        ModelError: See `read_checked`; or onnx-ir cannot serialize the model.
+        ModelError: See `read_checked`; or onnx-ir cannot serialize the model, or its data files are in several folders.
+        MemoryError: See `read_proto`.
         UsageError: `model` is of another type.
     """
     if isinstance(model, CheckedModel):
@@ -99,9 +101,12 @@ def read_any(model: Any) -> CheckedModel:
     from onnx_ops.model.prepare import external_tensors  # onnx-ir is imported only if it is used
 
     proto = serialize(model)
-    # onnx-ir stores the folder in each external tensor. All data files of a model are in one folder.
-    folders = [str(tensor.base_dir) for tensor, _ in external_tensors(model)]
-    return check_model(proto, *folders[:1])
+    # onnx-ir stores the folder in each external tensor. A ModelProto does not, so all data files must be in one folder.
+    folders = {os.path.abspath(tensor.base_dir): str(tensor.base_dir) for tensor, _ in external_tensors(model)}
+    if len(folders) > 1:
+        first, second, *_ = folders
+        raise ModelError(f"its data files are in several folders ({first!r} and {second!r}); load the tensors first.")
+    return check_model(proto, *folders.values())
 
 
 def serialize(model: ir.Model, failure: str = "the model cannot be serialized") -> onnx.ModelProto:
