@@ -37,10 +37,11 @@ def test_names_are_those_of_onnx_ir() -> None:
     assert ir.to_proto(ours) == ir.to_proto(theirs)
 
 
-def test_threads_inline_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_inlines_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that the second call does not restore the replacements of the first one as if they were the originals."""
     original = vars(inliner)["_make_unique_name"]
-    started, ended = [], []
+    started: list[ir.Model] = []
+    ended: list[ir.Model] = []
 
     def inline(model: ir.Model) -> None:
         assert len(started) == len(ended)
