@@ -143,13 +143,13 @@ def to_bytes(proto: onnx.ModelProto | onnx.TensorProto, name: str) -> bytes:
         return bytes(proto.SerializeToString())
     except Exception as error:  # protobuf raises errors of several classes
         tensors = map(Tensor, [proto] if isinstance(proto, onnx.TensorProto) else all_tensors(proto))
-        check_bytes(sum(tensor.nbytes for tensor in tensors if not tensor.is_external), name)
+        check_size(sum(tensor.nbytes for tensor in tensors if not tensor.is_external), name)
         if str(error) == "Failed to serialize proto":  # protobuf gives no reason only if memory is lacking
             raise MemoryError from error
         raise model_error(f"{name} cannot be serialized: {describe_cause(error)}.", error) from error
 
 
-def check_bytes(count: int, name: str) -> None:
+def check_size(count: int, name: str) -> None:
     """Raise a ModelError if the data of a model or tensor are too large for protobuf; see `to_bytes`."""
     if count > MAX_BYTES:
         raise ModelError(f"{name} has {count} bytes of data, and protobuf writes at most {MAX_BYTES}.")

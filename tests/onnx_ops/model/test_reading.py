@@ -314,9 +314,9 @@ class TestRefusals:
             (11, 'a, b = Split <axis = "1"> (x)', "attribute axis must be an integer"),
             (9, "a = Slice <starts = 1, ends = [2]> (x)", "attribute starts must be a list of integers"),
             (9, "a = Slice <starts = [1]> (x)", "ends is missing"),
-            (9, "a = Slice (x, x, x)", "Slice of opset 9 has 1 inputs, got 3"),
-            (13, "a = Slice <starts = [1], ends = [2]> (x)", "Slice of opset 13 has 3 to 5 inputs, got 1"),
-            (11, "a, b = Split (x, x)", "Split of opset 11 has 1 inputs, got 2"),
+            (9, "a = Slice (x, x, x)", "Slice of opset 9 takes 1 input, got 3"),
+            (13, "a = Slice <starts = [1], ends = [2]> (x)", "Slice of opset 13 takes 3 to 5 inputs, got 1"),
+            (11, "a, b = Split (x, x)", "Split of opset 11 takes 1 input, got 2"),
         ],
     )
     def test_nodes_that_break_a_rule_are_refused(self, opset: int, node: str, message: str) -> None:
@@ -446,7 +446,7 @@ def test_parts_that_would_be_lost_are_refused(tmp_path: Path, invoke: Invoke) ->
         (in_body, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
         (trained, "it has training_info, which would be lost; remove it first."),
         (sparse, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
-        (outer, "a body returns 'x', a value of a graph around it; return its Identity instead."),
+        (outer, "a body returns 'x', a value of an outer graph; return an Identity of it instead."),
     ):
         onnx.save(model, tmp_path / "m.onnx")
         for command in ("rewrite", "harden"):
