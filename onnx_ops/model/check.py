@@ -150,8 +150,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
         check_sparse(sparse, owner, findings)
         findings.sparse_initializer = sparse.values.name
     inputs = [value.name for value in graph.input]
-    initializers = [tensor.name for tensor in graph.initializer]
-    initializers += [sparse.values.name for sparse in graph.sparse_initializer]
+    initializers = [tensor.name for tensor in (*graph.initializer, *(each.values for each in graph.sparse_initializer))]
     for kind, names in (("input", inputs), ("initializer", initializers)):
         if "" in names:
             raise ModelError(f"{owner} has an {kind} without a name.")

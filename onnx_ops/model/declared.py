@@ -82,10 +82,8 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
                 graphs[f"{node.name}/{attribute.name}"] = list_ids(attribute.as_graph())
     for (domain, name, overload), function in model.functions.items():
         nodes = reversed(list(enumerate(function)))
-        suffix = f"::{overload}" if overload else ""
-        graphs[f"[function]{domain}::{name}{suffix}"] = {
-            node.metadata_props[WRITTEN_NAME]: node.name or f"<node_{i}>" for i, node in nodes
-        }
+        ids = {node.metadata_props[WRITTEN_NAME]: node.name or f"<node_{i}>" for i, node in nodes}
+        graphs["::".join(filter(None, (f"[function]{domain}", name, overload)))] = ids
     return graphs
 
 
