@@ -116,11 +116,11 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     if opset < SLICE_INPUTS_OPSET:
         return ()  # the remaining defects are those of Slices whose bounds are inputs
     bounds = slice_spec(node, opset).by_axis(None if sizes is None else len(sizes))
-    if empty_shape(bounds, sizes) is not None:
+    if shape_if_empty(bounds, sizes) is not None:
         return (defects.NOTHING_SELECTED,)
     triggered = [defects.STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
-    # `adapt_bounds` changes the bounds of an axis only if the provider refuses them.
-    adapted = adapt_bounds(bounds, sizes)
+    # `replace_refused_starts` changes the bounds of an axis only if the provider refuses them.
+    adapted = replace_refused_starts(bounds, sizes)
     refused_steps = [step for axis, (_, _, step) in bounds.items() if adapted[axis] != bounds[axis]]
     triggered += [defects.BELOW_THE_AXIS if step < 0 else defects.FROM_THE_LEAST for step in refused_steps]
     return tuple(dict.fromkeys(triggered))
@@ -135,7 +135,7 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
 
-def empty_shape(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
+def shape_if_empty(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
     """Return the output shape of a Slice that selects nothing although its data have elements.
 
     Return None for any other Slice, or if a size of the data is open.
@@ -151,10 +151,10 @@ def empty_shape(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[i
     return output_shape if 0 in output_shape else None
 
 
-def adapt_bounds(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
+def replace_refused_starts(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
     """Return the bounds by axis, with 0 in place of each start that the DirectML provider refuses.
 
-    By the specification, the bounds with 0 select the same elements. For the arguments see `empty_shape`.
+    By the specification, the bounds with 0 select the same elements. For the arguments see `shape_if_empty`.
     """
     adapted = {}
     for axis, (start, end, step) in bounds.items():
@@ -354,7 +354,7 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
     """
     while len(value.consumers()) == 1 and not value.is_graph_output():
         producer = value.producer()
-        if producer is None or not producer.inputs:  # a constant or an input of the graph
+        if producer is None or not producer.inputs:  # such as a Constant or an input of the graph
             return False
         source = producer.inputs[0]
         if not is_operator(producer, *_SHAPE_CHANGES_OF_DATA) or source is None:

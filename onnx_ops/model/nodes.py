@@ -132,7 +132,7 @@ def constant(value: ValueView) -> TensorView | None:
 
     A constant is an initializer, the output of a Constant, or a value with elements from `ModelView.set_constant`.
     Return None for a Constant of floats, strings or a sparse tensor, or with a reference to an attribute of a function.
-    For onnx-ir models, call this function inside `defaults_aside`, because the initializer of an input is a default.
+    For onnx-ir models, call this function inside `without_defaults`, because the initializer of an input is a default.
     """
     if value.const_value is not None:
         return value.const_value

@@ -110,7 +110,7 @@ def unused_names(model: ir.Model, prefix: str) -> Iterator[str]:
 
 
 def detach_weights(model: ir.Model) -> None:
-    """Load small external initializers of the main graph. Turn each one that is large or unreadable into an input."""
+    """Load small external initializers of the main graph. Turn large or unreadable initializers into inputs."""
     for value in list(model.graph.initializers.data.values()):
         tensor = value.const_value
         if tensor is None:

@@ -300,7 +300,7 @@ class ProtoModel:
             if value is None:
                 value = values[tensor.name] = Value(tensor.name, None, types.get(tensor.name, tensor))
             elif not inputs_are_constant:
-                continue  # the initializer is only a default: see `defaults_aside`
+                continue  # the initializer is only a default: see `without_defaults`
             value.const_value = Tensor(tensor, self._base_dir)
             graph.initializers[tensor.name] = value
         for node_proto in proto.node:

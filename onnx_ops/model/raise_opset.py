@@ -8,7 +8,7 @@ from itertools import chain
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import (
     MAX_AXES,
@@ -53,7 +53,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
         raise ModelError("onnx's version converter drops functions, and the model has some.")
     opset = standard_opset(model.opset_imports)
     try:
-        with defaults_aside(model):
+        with without_defaults(model):
             unconvertible = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
             softmaxes = [node for node in model_nodes(model) if _may_be_flattened(node, opset)]
             softmax_outputs = {output.name for node in softmaxes for output in node.outputs}

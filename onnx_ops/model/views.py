@@ -132,7 +132,7 @@ class GraphView(Protocol):
 
 
 class ModelView(Protocol):
-    """A model without functions and defaults (see `defaults_aside`), and methods that change it."""
+    """A model without functions and defaults (see `without_defaults`), and methods that change it."""
 
     @property
     def graph(self) -> GraphView: ...
