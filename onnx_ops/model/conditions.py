@@ -390,10 +390,10 @@ def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | No
 
     Args:
         declared: The declared sizes of the inputs of its body.
-        inferred: The inferred sizes of the same inputs. Inference opens each size that an iteration changes.
+        inferred: The inferred sizes of the same inputs, None for each size that an iteration changes.
     """
     for declared_sizes, inferred_sizes in zip(declared, inferred, strict=True):
         sizes = zip(declared_sizes or (), inferred_sizes or (), strict=False)  # none if a rank is open
-        if any(declared_size is not None and inferred_size is None for declared_size, inferred_size in sizes):
+        if any(declared_size not in (None, inferred_size) for declared_size, inferred_size in sizes):
             return (defects.CARRIED_SIZE,)
     return ()

@@ -229,10 +229,10 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def open_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Make each declared size of a value open for which `inferred`, the inferred sizes, has no number."""
+    """Make each declared size of a value open for which `inferred`, the inferred sizes, has not the same number."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
-        dims = [None if isinstance(dim, int) and not isinstance(size, int) else dim for dim, size in pairs]
+        dims = [None if isinstance(dim, int) and dim != size else dim for dim, size in pairs]
         value.shape = ir.Shape(dims)
 
 
