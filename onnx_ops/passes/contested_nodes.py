@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import onnx_ir as ir
 
 from onnx_ops.model.contested import find_disagreement
-from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.nodes import CONTESTED, ORIGIN, USED
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
@@ -23,8 +23,8 @@ _NUMBER = "sliceport.number"
 
 @contextmanager
 def ready_for_passes(model: ir.Model) -> Iterator[None]:
-    """Set the defaults of inputs aside inside the context; see `defaults_aside`. Call `unmark` at its end."""
-    with defaults_aside(model):
+    """Set the defaults of inputs aside inside the context; see `without_defaults`. Call `unmark` at its end."""
+    with without_defaults(model):
         try:
             yield
         finally:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_ops.infer.inference import infer
 from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_operator, is_standard
@@ -116,7 +116,7 @@ def _ranks_declared(model: ir.Model) -> Iterator[None]:
     """
     data = [node.inputs[0] for node in model_nodes(model) if is_operator(node, "Softmax", "LogSoftmax")]
     undeclared = {value: value.type for value in data if value is not None and value.shape is None}
-    with defaults_aside(model):
+    with without_defaults(model):
         # Shapes in a model with functions are not needed, because `raise_opset` refuses such a model.
         facts = infer(IrModel(model)) if undeclared and not model.functions else {}
     for value in undeclared.keys() & facts.keys():

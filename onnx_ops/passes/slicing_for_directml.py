@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import onnx_ir as ir
 
-from onnx_ops.model.conditions import adapt_bounds, empty_shape, slice_defects, split_defects
+from onnx_ops.model.conditions import replace_refused_starts, shape_if_empty, slice_defects, split_defects
 from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_empty, build_slice
@@ -49,9 +49,9 @@ class SliceForDirectMLPass(NodePass):
             self.report_change(node, None, defects)
             return
         entries = read_slice_by_spec(node, opset, shape)
-        empty, dtype = empty_shape(entries, shape), self.value_info.dtype(data)
+        empty, dtype = shape_if_empty(entries, shape), self.value_info.dtype(data)
         if empty is None:
-            new_nodes = build_slice(data, adapt_bounds(entries, shape), opset)
+            new_nodes = build_slice(data, replace_refused_starts(entries, shape), opset)
         elif dtype is None:
             self.report_change(node, None, defects)
             return

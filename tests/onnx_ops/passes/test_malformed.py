@@ -214,7 +214,7 @@ def test_reason_names_the_number_of_inputs() -> None:
     done = SplitToSlicePass()
     done(from_proto(parse("(float[4] x) => (float[2] y) { [parts] a, b = Split(x, x, x)  y = Neg(a) }", 13)))
     assert [(skipped.node, skipped.reason) for skipped in done.skipped] == [
-        ("parts", "Split of opset 13 has 1 to 2 inputs, got 3")
+        ("parts", "Split of opset 13 takes 1 to 2 inputs, got 3")
     ]
 
 
