@@ -79,12 +79,13 @@ def name_unnamed_nodes(model: ov.Model) -> None:
 
     Otherwise OpenVINO's name for such a node contains the number of nodes that the process has built before it.
     """
-    used_names = {node.get_friendly_name() for node in model.get_ops()}
+    # `get_name` returns OpenVINO's own name, which is also the friendly name of a node without a name.
+    used_names = {name for node in model.get_ops() if (name := node.get_friendly_name()) != node.get_name()}
     numbers = count()
     for node in model.get_ordered_ops():
         for body in bodies_of(node).values():
             name_unnamed_nodes(body)
-        if node.get_friendly_name() == node.get_name():  # OpenVINO's name for a node without a name
+        if node.get_friendly_name() == node.get_name():
             names = (f"{node.get_type_name()}_{i}" for i in numbers)
             node.set_friendly_name(next(name for name in names if name not in used_names))
 
