@@ -82,7 +82,7 @@ class OpenVINOGraph:
                 nodes.append(self._describe(node))
         self.nodes: Sequence[GraphNode] = nodes
         self.parameters = model.inputs
-        self.inputs: Sequence[str] = [name_of(value) for value in self.parameters]
+        self.inputs: Sequence[str] = [self._names[_key(value)] for value in self.parameters]
         self.results = [self._names[key] for key in results]
         self.outputs: Sequence[str] = list(dict.fromkeys(self.results))
 

@@ -50,6 +50,16 @@ def test_iterations_read_the_parts_between_start_and_end(
     assert [next(iter(body.inputs.values())).tolist() for body in bodies] == expected
 
 
+def test_inputs_of_one_name_have_names_of_their_own() -> None:
+    first, second = parameter([2]), parameter([2])
+    first.output(0).set_names({"x"})
+    second.set_friendly_name("x")
+    graph = OpenVINOGraph(ov.Model([opset8.subtract(first, second)], [first, second], "m"))
+    inputs = dict(zip(graph.inputs, (np.array([5, 7], np.float32), np.array([1, 2], np.float32)), strict=True))
+    (difference,) = run_model(graph.whole(), inputs, {}, is_compiled=False).values()
+    assert np.asarray(difference).tolist() == [4, 5]
+
+
 def test_body_that_reads_elements_of_a_packed_type_has_no_runs() -> None:
     """NumPy has no array of such elements to pass to the body."""
     condition, branch_input = opset8.parameter([], bool), opset8.parameter([2], ov.Type.u4)
