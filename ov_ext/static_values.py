@@ -41,11 +41,8 @@ _NARROW = frozenset({"boolean", "i8", "u8"})
 
 
 def as_constant(array: Array) -> ov.Node:
-    """Return a constant of an array. An empty list, which NumPy makes float64, becomes a constant of type i64."""
-    if array.size:
-        return ov.op.Constant(array)
-    element = ov.Type.i64 if array.dtype == np.float64 else ov.Type(array.dtype)
-    return ov.op.Constant(element, ov.Shape(array.shape), [])
+    """Return a constant of an array, which may be empty."""
+    return ov.op.Constant(array) if array.size else ov.op.Constant(ov.Type(array.dtype), ov.Shape(array.shape), [])
 
 
 def as_indices(values: list[int]) -> ov.Node:
@@ -62,8 +59,8 @@ def as_indices(values: list[int]) -> ov.Node:
 def as_output(value: Any, index: int, label: str) -> ov.Output:
     """Turn `value` into an output to which an input of a node can be connected.
 
-    `value` is an output, a node of one output, or an array or numbers, which become a constant. Errors call it input
-    `index` of `label`.
+    `value` is an output, a node with one output, or an array or numbers to make a constant of. Errors call `value`
+    input `index` of `label`.
 
     Raises:
         InvalidSlice: `value` is of another kind.
@@ -72,10 +69,13 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
         return value
     if isinstance(value, ov.Node):
         if value.get_output_size() != 1:
-            raise InvalidSlice(f"{label}: input {index} is a node of {value.get_output_size()} outputs; pass one.")
+            raise InvalidSlice(f"{label}: input {index} is a node of {value.get_output_size()} outputs; pass one of its outputs.")
         return value.output(0)
     try:
-        return as_constant(np.asarray(value)).output(0)
+        array = np.asarray(value)
+        # NumPy makes float64 of an empty list, which stands for indices here.
+        is_empty_list = not array.size and isinstance(value, (list, tuple))
+        return as_constant(array.astype(np.int64) if is_empty_list else array).output(0)
     except (RuntimeError, TypeError, ValueError):
         raise InvalidSlice(f"{label}: input {index} is neither a node, an output nor an array.") from None
 

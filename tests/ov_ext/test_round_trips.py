@@ -266,6 +266,7 @@ def test_lists_are_accepted_instead_of_nodes() -> None:
     node = ov_ext.Slice([source.output(0), [1], np.array([3]), [1], (0,)])
     assert node.get_output_shape(0) == ov.Shape([2, 4])
     assert ov_ext.Slice([source, [], [], [], []]).get_output_shape(0) == ov.Shape([4, 4])
+    assert ov_ext.Slice([np.zeros((0, 3)), [0], [1], [1]]).get_output_element_type(0) == ov.Type.f64
     assert ov_ext.StridedSlice([source, [1, 1], [2, 3]]).get_output_shape(0) == ov.Shape([1, 2])
 
 
