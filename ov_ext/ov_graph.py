@@ -192,7 +192,10 @@ class OpenVINOGraph:
         return list(dict.fromkeys(finding.defect for finding in findings if engine in finding.defect.engines))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
-        """Write an IR file and `.npy` files of the data, and return lines that load them; see `Graph`."""
+        """Write an IR file and `.npy` files of the data, and return lines that load them; see `Graph`.
+
+        The lines load the outputs only if each output is an array. For some element types, there are no arrays.
+        """
         (folder / "model.xml").write_bytes(model.data)
         (folder / "model.bin").write_bytes(model.weights)
         for kind, names, values in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
@@ -200,7 +203,8 @@ class OpenVINOGraph:
                 value = values.get(name)
                 if isinstance(value, np.ndarray):
                     np.save(folder / f"{kind}_{i}.npy", value.astype(str) if value.dtype == object else value)
-        return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
+        is_complete = all(isinstance(outputs.get(name), np.ndarray) for name in model.outputs)
+        return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if is_complete else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
         """Write models to numbered IR files, each with its weights, and return the names of the files; see `Graph`."""
