@@ -71,11 +71,8 @@ class WholeModels(OpenVINOEngine):
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return Python code that runs the model in the file `path`; see `WritesScript`."""
-        # `read_model` drops inputs of ONNX models that no node reads.
-        head = (
-            "import openvino as ov\nmodel = ov.Core().read_model(path)\n"
-            "arrays = [next(inputs[name] for name in port.names if name in inputs) for port in model.inputs]\n"
-        )
+        head = "import openvino as ov\nmodel = ov.Core().read_model(path)\n"  # drops ONNX inputs that no node reads
+        head += "arrays = [next(inputs[name] for name in port.names if name in inputs) for port in model.inputs]\n"
         if self.name == "openvino-cpu":
             hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
             compiled = f"compiled = ov.compile_model(model, 'CPU', {hints!r})\n"

@@ -60,11 +60,11 @@ class OpenVINOGraph:
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
-        # For each node in `nodes`, its position in `get_ordered_ops()`.
+        # The position of each node of `nodes` in `get_ordered_ops()`.
         self._positions: list[int] = []
-        # By the name of a value: the position of its node in `get_ordered_ops()` and the index of the output.
+        # Maps the name of a value to the position of its node in `get_ordered_ops()` and the index of the output.
         self._outputs_by_name: dict[str, tuple[int, int]] = {}
-        # The names of the values by `_key`. A Constant has a name only if a Result reads it.
+        # Maps the `_key` of a value to its name. A Constant has a name only if a Result reads it.
         self._names: dict[tuple[str, int], str] = {}
         nodes: list[GraphNode] = []
         results = [_key(result.input_value(0)) for result in model.get_results()]
@@ -105,7 +105,7 @@ class OpenVINOGraph:
     def whole(self) -> WholeModel:
         """Return the whole model, each output once; see `Graph`."""
         if len(self.outputs) < len(self.results):
-            # Empty arrays will do, because `cut` reads their shapes only if it fixes shapes.
+            # This cut only drops repeated Results. It reads the shapes of the arrays only if it fixes shapes.
             return self.cut((), self.outputs, dict.fromkeys(self.inputs, np.empty(0)), {})
         return _serialize(self._model, self.inputs, self.outputs)
 
@@ -137,7 +137,7 @@ class OpenVINOGraph:
                 target.replace_source_output(replacement.output(0))
             values[name] = replacement.output(0)
         model = ov.Model([values[name] for name in outputs], parameters, "cut")
-        # OpenVINO numbers the results of the whole process, and the bytes of a cut must not depend on these numbers.
+        # OpenVINO numbers Result nodes across the whole process. The bytes of a cut must not depend on these numbers.
         for i, result in enumerate(model.get_results()):
             result.set_friendly_name(f"result {i}")
         return _serialize(model, tuple(inputs), tuple(outputs))
@@ -170,7 +170,7 @@ class OpenVINOGraph:
             return
         arrays: list[Any] = [self._value_of(value.get_source_output(), values) for value in op.inputs()]
         if kind == "If":
-            branch = 0 if arrays[0].item() else 1
+            branch = 0 if arrays[0].item() else 1  # Input 0 is the condition, and body 0 the then branch.
             arguments = {
                 port.body_parameter_index: arrays[port.input_index] for port in op.get_input_descriptions(branch)
             }
@@ -181,7 +181,7 @@ class OpenVINOGraph:
             yield from _run_iterations(op, arrays, run)
 
     def _value_of(self, output: ov.Output, values: Mapping[str, Array]) -> Array | None:
-        """Return the array of an output. It is None for a constant of a type that NumPy lacks."""
+        """Return the array of an output, or None for a constant of a type that NumPy lacks."""
         if _is_constant(output):
             return to_array(output.get_node().get_tensor_view())
         return values[self._names[_key(output)]]
@@ -192,10 +192,7 @@ class OpenVINOGraph:
         return list(dict.fromkeys(finding.defect for finding in findings if engine in finding.defect.engines))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
-        """Write an IR file and `.npy` files of the data, and return lines that load them; see `Graph`.
-
-        The lines load the outputs only if each output is an array. For some element types, there are no arrays.
-        """
+        """Write an IR file and `.npy` files of the data, and return lines that load them; see `Graph`."""
         (folder / "model.xml").write_bytes(model.data)
         (folder / "model.bin").write_bytes(model.weights)
         for kind, names, values in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
@@ -203,6 +200,7 @@ class OpenVINOGraph:
                 value = values.get(name)
                 if isinstance(value, np.ndarray):
                     np.save(folder / f"{kind}_{i}.npy", value.astype(str) if value.dtype == object else value)
+        # Outputs of packed types have no arrays, and the script compares either all outputs or none.
         is_complete = all(isinstance(outputs.get(name), np.ndarray) for name in model.outputs)
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if is_complete else [])
 
@@ -281,7 +279,7 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
 
 
 def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
-    """Return the part of an array that each of the first iterations reads. `start` and `end` are inclusive."""
+    """Return the parts of an array, one for each of the first `_MAX_ITERATIONS`. `start` and `end` are inclusive."""
     size = array.shape[slices.axis]
     start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
     count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)

@@ -32,7 +32,8 @@ def run_model(
     """
     model = read_model_bytes(whole.data, whole.weights, whole.data_folder)
     try:
-        _check_count("outputs", model.outputs, whole.outputs)
+        if len(model.outputs) != len(whole.outputs):
+            raise ModelError(f"OpenVINO reads {len(model.outputs)} outputs, but the model has {len(whole.outputs)}.")
         names = _match_inputs(model, whole.inputs)
         ports = zip(names, model.inputs, strict=True)
         tensors = [to_tensor(inputs[name], port.get_element_type()) for name, port in ports]
@@ -48,14 +49,9 @@ def _match_inputs(model: ov.Model, names: Sequence[str]) -> Sequence[str]:
     matches = [next((name for name in names if name in port.get_names()), "") for port in model.inputs]
     if "" not in matches and len(set(matches)) == len(matches):
         return matches
-    # Without tensor names of their own, the inputs are matched by position.
-    _check_count("inputs", model.inputs, names)
-    return names
-
-
-def _check_count(kind: str, ports: Sequence[ov.Output], names: Sequence[str]) -> None:
-    if len(ports) != len(names):
-        raise ModelError(f"OpenVINO reads {len(ports)} {kind}, but the model has {len(names)}.")
+    if len(matches) != len(names):
+        raise ModelError(f"OpenVINO reads {len(matches)} inputs, but the model has {len(names)}.")
+    return names  # Inputs without tensor names of their own are matched by position.
 
 
 def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
