@@ -10,7 +10,7 @@ import openvino as ov
 from ov_ext.error_text import last_sentence
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import bodies_of, inputs_of, kind_of, masks_of
-from ov_ext.static_values import bounds_of, element_bounds, index_array, is_integral
+from ov_ext.static_values import bounds_of, element_bounds, is_integral, read_integers
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.axis import INT64_MAX
@@ -220,7 +220,7 @@ def _read_indices(source: ov.Output) -> tuple[int, ...]:
     if element.is_static() and not is_integral(element):
         raise InvalidSlice(f"an index input must hold integers, got {element.get_type_name()}")
     if node.get_type_name() == "Constant":
-        return tuple(map(int, index_array(node).reshape(-1).tolist()))
+        return tuple(map(int, read_integers(node).reshape(-1).tolist()))
     bounds = element_bounds(source)
     if bounds is None or not np.array_equal(*bounds):
         raise DynamicSlice(f"an index comes from {node.get_type_name()} {node.get_friendly_name()!r}, not a constant")
