@@ -44,7 +44,7 @@ class Plan:
         self._target_shape = None if merged.output_shape == region.output_shape else merged.output_shape
 
     def copy(self, source: Array, target: Array) -> None:
-        """Copy the selected elements, which have whole bytes, from `source` to `target`. Both arrays are contiguous."""
+        """Copy the selected elements between contiguous arrays. An element must occupy whole bytes."""
         if self._is_empty:
             return
         # NumPy might change bits of other types, or convert elements.
@@ -95,7 +95,7 @@ def _allow_all_cores() -> None:
 
 
 def as_unsigned(array: Array) -> Array:
-    """View an array as unsigned integers of its width, so that NumPy copies bits. Other widths stay unchanged."""
+    """View an array as unsigned integers as wide as its elements, so that NumPy copies bits, or return it unchanged."""
     unsigned = _BY_WIDTH.get(array.dtype.itemsize)
     return array if unsigned is None or array.dtype == unsigned else array.view(unsigned)
 

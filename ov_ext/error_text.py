@@ -17,6 +17,5 @@ def last_sentence(error: Exception) -> str:
     text = lines[-1] if lines else type(error).__name__
     if text in ("stoll", "stoi", "stol", "stoul", "stoull"):  # the C++ library's whole message for a bad number
         text = "a number in the model is not an integer, or is too large"
-    # OpenVINO puts the class of an error of Python before its message, and dashes or marks around some sentences. One
-    # mark at the beginning belongs to the sentence, as in "-1 is not an axis".
+    # OpenVINO puts the class before an error of Python, and several dashes or marks around some sentences.
     return f"{shorten(re.sub(r'^[-.! ]{2,}|[-.! ]+$', '', text.removeprefix('InvalidSlice: ')))}."

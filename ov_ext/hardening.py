@@ -184,9 +184,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
         return opset8.reshape(view.inputs[0], _constant([1] * len(view.entries)), special_zero=False), "Reshape"
     output, operators = view.inputs[0], []
     # Entries that shrink an axis by an index that is known only at run time.
-    preselected = {
-        entry for entry in view.entries if entry.kind == "shrink" and _constant_element(view, 0, entry) is None
-    }
+    preselected = {each for each in view.entries if each.kind == "shrink" and _constant_element(view, 0, each) is None}
     sliced_first = [entry for entry in view.entries if entry in preselected or view.entry_may_reverse_empty_axis(entry)]
     if sliced_first:
         bounds = [bound for entry in sliced_first if (bound := _slice_bounds(view, entry)) is not None]
@@ -287,12 +285,10 @@ def _index_list(
     # An input with unknown elements is used as a whole if these are all of its elements, in order.
     if (values is None or None in values) and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
-    elements: list[int | ov.Output] = []
-    for entry in entries:
-        if entry is None or entry in preselected:
-            elements.append(1 if entry is None else 0)
-        else:
-            elements.append(_element_or_output(view, index, entry))
+    elements = [
+        1 if entry is None else 0 if entry in preselected else _element_or_output(view, index, entry)
+        for entry in entries
+    ]
     return _join_values(elements)
 
 

@@ -171,9 +171,8 @@ class OpenVINOGraph:
         arrays: list[Any] = [self._value_of(value.get_source_output(), values) for value in op.inputs()]
         if kind == "If":
             branch = 0 if arrays[0].item() else 1  # Input 0 is the condition, and body 0 the then branch.
-            arguments = {
-                port.body_parameter_index: arrays[port.input_index] for port in op.get_input_descriptions(branch)
-            }
+            ports = op.get_input_descriptions(branch)
+            arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
             if all(array is not None for array in arguments.values()):  # otherwise NumPy lacks a type
                 graph = OpenVINOGraph(op.get_function(branch).clone())  # the branch itself belongs to the If
                 yield _make_body(("then_branch", "else_branch")[branch], graph, arguments)
@@ -237,11 +236,8 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
     """
     ports = op.get_input_descriptions()
     arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
-    parts = {
-        port.body_parameter_index: _list_parts(arrays[port.input_index], port)
-        for port in ports
-        if isinstance(port, SliceInputDescription)
-    }
+    sliced = [port for port in ports if isinstance(port, SliceInputDescription)]
+    parts = {port.body_parameter_index: _list_parts(arrays[port.input_index], port) for port in sliced}
     merged = [port for port in ports if isinstance(port, MergedInputDescription)]
     counts = list(map(len, parts.values()))
     graph = OpenVINOGraph(op.get_function().clone())
@@ -268,13 +264,12 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
     """Return one run of a body. `arguments` maps the index of each parameter to its array."""
     inputs = {}
     for i, (name, value) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
-        dtype = numpy_type(value.get_element_type())
         declared = value.get_partial_shape()
         array = np.asarray(arguments[i])
         # The number of an iteration is a scalar here, but its parameter may be a list of one element.
         if declared.is_static and array.ndim != len(declared) and array.size == 1:
             array = array.reshape(tuple(declared.to_shape()))
-        inputs[name] = array.astype(dtype, copy=False)
+        inputs[name] = array.astype(numpy_type(value.get_element_type()), copy=False)
     return Body(title, graph, inputs)
 
 

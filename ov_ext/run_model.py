@@ -35,8 +35,7 @@ def run_model(
         if len(model.outputs) != len(whole.outputs):
             raise ModelError(f"OpenVINO reads {len(model.outputs)} outputs, but the model has {len(whole.outputs)}.")
         names = _match_inputs(model, whole.inputs)
-        ports = zip(names, model.inputs, strict=True)
-        tensors = [to_tensor(inputs[name], port.get_element_type()) for name, port in ports]
+        tensors = [to_tensor(inputs[n], port.get_element_type()) for n, port in zip(names, model.inputs, strict=True)]
         results = infer(model, tensors, options) if is_compiled else evaluate(model, tensors)
         outputs = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=True)}
     except RuntimeError as error:

@@ -72,10 +72,9 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
             raise InvalidSlice(f"{label}: input {index} is a node of {count} outputs; pass one of its outputs.")
         return value.output(0)
     try:
-        array = np.asarray(value)
-        # NumPy makes float64 of an empty list, which stands for indices here.
-        is_empty_list = not array.size and isinstance(value, (list, tuple))
-        return as_constant(array.astype(np.int64) if is_empty_list else array).output(0)
+        # An empty list stands for indices, but NumPy makes float64 of it.
+        dtype = np.int64 if isinstance(value, (list, tuple)) and not np.size(value) else None
+        return as_constant(np.asarray(value, dtype)).output(0)
     except (RuntimeError, TypeError, ValueError):
         raise InvalidSlice(f"{label}: input {index} is neither a node, an output nor an array.") from None
 
@@ -118,13 +117,10 @@ def list_length(source: ov.Output) -> int | None:
 
 
 def list_bounds(source: ov.Output) -> list[Bounds] | None:
-    """Return the bounds of each element of a list of integers, or None if they are not known; see `element_bounds`.
-
-    The elements of a Constant of any rank are flattened to a list.
-    """
+    """Return the bounds of each element of a list of integers, or None if they are not known; see `element_bounds`."""
     node = source.get_node()
     kind = node.get_type_name()
-    if kind == "Constant" and is_integral(source.get_element_type()):
+    if kind == "Constant" and is_integral(source.get_element_type()):  # of any rank
         return [Bounds(value, value) for value in to_index_list(read_integers(node))]
     if kind in ("Constant", "Parameter"):  # not integers, or not known before the model runs
         return None

@@ -103,7 +103,10 @@ def test_library_that_cannot_be_loaded_is_reported(cache: Path, monkeypatch: pyt
     found, diagnosis = ov_ext.backend(), backends.diagnose_native()
     assert (found.name, found.path) == ("python", None)
     assert f"those in Python are used, because {found.reason}" == f"{diagnosis.detail}; {diagnosis.advice}"
-    assert (diagnosis.status, diagnosis.advice) == ("broken", "remove the library and run: python -m ov_ext.native build")
+    assert (diagnosis.status, diagnosis.advice) == (
+        "broken",
+        "remove the library and run: python -m ov_ext.native build",
+    )
     assert diagnosis.detail.startswith(f"those in Python are used, because '{path}' cannot be loaded (")
     node = ov_ext.Slice([opset8.parameter([4], np.float32), [1], [3], [1]])
     assert list(node.output(0).shape) == [2]
