@@ -185,7 +185,8 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     output, operators = view.inputs[0], []
     # Entries that shrink an axis by an index that is known only at run time.
     preselected = {each for each in view.entries if each.kind == "shrink" and _constant_element(view, 0, each) is None}
-    sliced_first = [entry for entry in view.entries if entry in preselected or view.entry_may_reverse_empty_axis(entry)]
+    reversed_entries = set(filter(view.entry_may_reverse_empty_axis, view.entries))
+    sliced_first = [entry for entry in view.entries if entry in preselected | reversed_entries]
     if sliced_first:
         bounds = [bound for entry in sliced_first if (bound := _slice_bounds(view, entry)) is not None]
         if len(bounds) < len(sliced_first):
@@ -193,8 +194,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
         starts_stops_steps = [_join_values(values) for values in zip(*bounds, strict=True)]
         output = opset8.slice(output, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
         operators.append("Slice")
-    # The Slice does all that these entries do. They become kept axes, which have no position (-1) in the index inputs.
-    reversed_entries = set(sliced_first) - preselected
+    # The Slice does all that reversed entries do. They become kept axes, which have no position (-1) in the index inputs.
     entries = [Entry("keep", -1, entry.axis) if entry in reversed_entries else entry for entry in view.entries]
     if any(entry.kind != "keep" for entry in entries):
         output = _build_strided_slice(view, output, entries, preselected).output(0)

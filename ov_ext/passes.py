@@ -38,7 +38,7 @@ def use_custom_ops(model: ov.Model) -> int:
     lost, because OpenVINO's Python API cannot write them.
 
     Args:
-        model: The model, which is changed in place. If it has operators of ov_ext, its `rt_info` gets a note.
+        model: The model, which is changed in place. If it has operators of ov_ext, its `rt_info` gets `NOTE`.
 
     Returns:
         The number of replaced nodes.
