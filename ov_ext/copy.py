@@ -68,8 +68,7 @@ def _copy_in_parts(source: Array, target: Array) -> None:
     if axis is None:
         target[...] = source
         return
-    size = target.shape[axis]
-    bounds = [size * i // count for i in range(count + 1)]
+    bounds = [target.shape[axis] * i // count for i in range(count + 1)]
     parts = [(slice(None),) * axis + (slice(a, b),) for a, b in pairwise(bounds)]
     pool = _pool_of(os.getpid())  # A forked process cannot use the threads of its parent.
     # This thread copies the first part itself.

@@ -75,8 +75,7 @@ class WholeModels(OpenVINOEngine):
         head += "arrays = [next(inputs[name] for name in port.names if name in inputs) for port in model.inputs]\n"
         if self.name == "openvino-cpu":
             hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
-            compiled = f"compiled = ov.compile_model(model, 'CPU', {hints!r})\n"
-            return f"{head}{compiled}results = compiled(arrays)\ngot = [results[o] for o in compiled.outputs]\n"
+            return f"{head}got = list(ov.compile_model(model, 'CPU', {hints!r})(arrays).values())\n"
         # `evaluate` gives the empty results their shapes.
         return (
             f"{head}tensors = [ov.Tensor(array) for array in arrays]\n"

@@ -219,8 +219,7 @@ def _check_keeps_data(model: Path, output: Path) -> None:
         return
     data = [os.path.join(os.path.dirname(model), name) for name in format_.files_beside(model)]
     stem, _ = os.path.splitext(output)
-    # OpenVINO writes the weights beside the .xml file.
-    check_not_read([FilePath(output), FilePath(f"{stem}.bin")], data)
+    check_not_read([FilePath(output), FilePath(f"{stem}.bin")], data)  # The second one holds the weights.
 
 
 FORMAT = OpenVINO()

@@ -141,8 +141,7 @@ def build_into(folder: Path, openvino: Path, version: str) -> None:
         generator = find_generator()
         options += ["-G", generator] if generator else []
         _run_cmake(["-S", str(SOURCE), "-B", str(work), *options])
-        jobs = str(os.cpu_count() or 1)
-        _run_cmake(["--build", str(work), "--config", "Release", "--parallel", jobs])
+        _run_cmake(["--build", str(work), "--config", "Release", "--parallel", str(os.cpu_count() or 1)])
         built = next((path for path in sorted(work.rglob(LIBRARY)) if path.is_file()), None)
         if built is None:
             raise BuildError(f"CMake built no {LIBRARY}.")
@@ -152,10 +151,9 @@ def build_into(folder: Path, openvino: Path, version: str) -> None:
 
 def _run_cmake(arguments: Sequence[str]) -> None:
     """Run CMake. Raise BuildError if it cannot be started or fails."""
-    command = [find_cmake() or "cmake", *arguments]
     try:
         process = subprocess.run(  # noqa: S603 - a fixed program, no shell
-            command,
+            [find_cmake() or "cmake", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
