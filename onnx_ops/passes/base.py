@@ -33,6 +33,7 @@ from onnx_ops.passes.outcome import SKIPS, Skip, Skipped
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.defects.defect import Defect
 from sliceport.hardening import NOTHING, Change
+from sliceport.wording import count_of
 
 T = TypeVar("T")
 
@@ -284,7 +285,9 @@ class NodePass(SlicingPass):
             return
         # `has_valid_arity` is for standard operators only. ExpandStridedSlicePass checks a StridedSlice itself.
         if not (is_strided_slice(node) or has_valid_arity(node)):
-            self.skip(node, f"{node.op_type} cannot have {len(node.inputs)} inputs and {len(node.outputs)} outputs")
+            counts = f"{count_of(len(node.inputs), 'input')} and {count_of(len(node.outputs), 'output')}"
+            is_data_missing = bool(node.inputs) and node.inputs[0] is None
+            self.skip(node, "its first input is missing" if is_data_missing else f"{node.op_type} cannot have {counts}")
             return
         try:
             self._rewrite(node, opset)

@@ -206,7 +206,7 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:
-        if not is_standard(node, *_CHECKED_FOR_ONNXSCRIPT) or not node.inputs:
+        if not (is_standard(node, *_CHECKED_FOR_ONNXSCRIPT) and node.inputs and node.outputs):
             continue
         data = node.inputs[0]
         dims, output_dims = facts.get(data, NO_FACTS).dims, facts.get(node.outputs[0], NO_FACTS).dims
