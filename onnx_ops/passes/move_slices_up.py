@@ -86,7 +86,8 @@ class MoveSlicesUpPass(NodePass):
         new_nodes.append(ir.node(above.op_type, inputs, dict(above.attributes), name=above.name))
         annotate_nodes(new_nodes[-1:], [above])
         self.replace_nodes([node], new_nodes, {node.outputs[0]: new_nodes[-1].outputs[0]}, slices)
-        self.report_change(node, f"a Slice before {above.op_type}")
+        # An Expand whose data are broadcast along all axes that are cut gets another shape, but no Slice.
+        self.report_change(node, f"{'a Slice before' if slices else 'a smaller'} {above.op_type}")
 
     def _count_bits(self, value: ir.Value | None, shape: Shape) -> int:
         """Return the bits of `shape` elements of the type of `value`. An element of unknown type counts as 8 bits."""
