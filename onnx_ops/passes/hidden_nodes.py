@@ -17,7 +17,7 @@ from onnx_ops.model.nodes import SLICING, constant, is_operator, is_standard, re
 from onnx_ops.model.specs import slice_spec
 from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
-from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM, open_sizes
+from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM, open_unconfirmed_sizes
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from sliceport.errors import DynamicSlice, InvalidSlice
@@ -59,7 +59,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
     """
     facts = infer(IrModel(model))
     for value, inferred in facts.items():
-        open_sizes(value, inferred.dims)  # optimizers rely on declared numbers, even if these are wrong
+        open_unconfirmed_sizes(value, inferred.dims)  # optimizers rely on declared numbers, even if these are wrong
     for value in model.graph.initializers.values():  # `infer` has no facts about initializers
         if value.const_value is not None:
             tensor = value.const_value
