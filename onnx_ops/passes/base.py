@@ -124,8 +124,7 @@ class SlicingPass(ir.passes.InPlacePass):
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.
 
-        The name is the name of `sibling` with a suffix; `make_names_unique` changes it if it is taken. The type is the
-        type of `data`. `sizes` may be None.
+        The name is provisional: that of `sibling` with a suffix. The type is the type of `data`. `sizes` may be None.
         """
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
@@ -218,8 +217,7 @@ class SlicingPass(ir.passes.InPlacePass):
     def replace_each_output(self, node: ir.Node, new: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
         """Replace a node by separate nodes for each used output. The caller reports the change.
 
-        `new` maps each used output to its new nodes. The last of these nodes writes the output. It gets the name of the
-        old node, followed by the name of the output if there are several outputs.
+        `new` maps each used output to its new nodes. The last of these nodes writes the output, and is renamed.
         """
         last_nodes = {output: nodes[-1] for output, nodes in new.items()}
         for output, last in last_nodes.items():
@@ -265,9 +263,7 @@ class NodePass(SlicingPass):
         self._read_results.clear()
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
-        """Return the result of `read()`, cached by node until the run of the pass ends.
-
-        A later call for the same node returns this result, even if it has another `read`.
+        """Return the result of `read()`, cached by node for this run of the pass, even for calls with another `read`.
 
         Raises:
             Skip: `read` raised one of `SKIPS` when it was called for the node.

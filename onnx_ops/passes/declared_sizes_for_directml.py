@@ -33,8 +33,7 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
         for _, value in pairs:
             open_unconfirmed_sizes(value, self.sizes(value))
         self.value_info.misdeclared.clear()
-        # One report for the model. The node stays, but counts as its own replacement, because the model has changed.
-        self.report_change(first, first.op_type, (FIXED_SIZE,))
+        self.report_change(first, first.op_type, (FIXED_SIZE,))  # one report for the model; the node stays
 
 
 class LoopForDirectMLPass(SlicingPass):

@@ -45,9 +45,8 @@ class Identities:
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
         """Update the cache for an edit after which all nodes read `successor` instead of `value`."""
-        # All values between a copy and its cached source are keys of the cache. So if `value` is a key, it may lie
-        # between a copy and a cached source that is wrong after the edit. If `value` is not a key, it may only be a
-        # source, and a search that ends at `value` has to go on to `successor`.
+        # All values between a copy and its cached source are keys of the cache. So if `value` is a key, a cached source
+        # may be wrong after the edit. If `value` is not a key, a search that reaches it goes on to `successor`.
         if value in self._sources:
             self._sources.clear()
         else:
@@ -230,10 +229,7 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def open_unconfirmed_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Open each declared number in the shape of a value if the inferred size is not a number.
-
-    Keep all sizes if `inferred`, the inferred sizes, is None or has another rank.
-    """
+    """Open each declared size for which `inferred`, the inferred sizes, has no number, unless the ranks differ."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
         dims = [None if isinstance(dim, int) and not isinstance(size, int) else dim for dim, size in pairs]

@@ -164,8 +164,7 @@ def _reshape(
     the axes of size 1. The axes of leading groups of one label are copied, even if their sizes are not known.
 
     Raises:
-        Skip: A label of another axis has size 0; the sizes of two other output axes are not known; or the size of one
-            is not known, and a copied size may be 0.
+        Skip: Another axis has a label of size 0; two others have unknown sizes; or one has, and a copied one may be 0.
     """
     if all(len(group) == 1 for group in groups):
         return value

@@ -38,7 +38,7 @@ class ConstantBoundsPass(FoldSlicesPass):
     """
 
     def _apply(self) -> None:
-        folded = self.select_folded()
+        folded = self.find_known_tensors()
         for node, _ in self.analysis.nodes_of(*SLICING):
             if node.graph is not None and has_valid_arity(node):
                 self.fold_parameters(node, folded)
