@@ -161,8 +161,7 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
 
 def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) -> set[ir.DataType | None]:
     """Return the element types of values, with None among them if one is not known."""
-    # An output that is left out has no name.
-    present = [value for value in values if value is not None and (value.name or value.const_value is not None)]
+    present = [value for value in values if value is not None and value.name]  # an output without a name is left out
     numbers = [facts.get(value, NO_FACTS).element for value in present]
     return {ir.DataType(number) if number else None for number in numbers}
 
