@@ -138,8 +138,8 @@ class CheckReport(NodeFindings):
         """Whether there is no finding."""
         return not self.findings
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON values. `rules` describes each defect once, for all its findings."""
+    def to_json(self, model: str = "MODEL") -> dict[str, Any]:
+        """Return the report as JSON values. `rules` describes each defect once, with a command for the file `model`."""
         return {
             "schema_version": 1,
             "engines": [engine for engine in self.engines if self.selection.has(engine)],
@@ -155,15 +155,15 @@ class CheckReport(NodeFindings):
                 }
                 for finding in self.findings
             ],
-            "rules": {finding.defect.rule: self._describe_defect(finding.defect) for finding in self.findings},
+            "rules": {finding.defect.rule: self._describe_defect(finding.defect, model) for finding in self.findings},
         }
 
-    def _describe_defect(self, defect: Defect) -> dict[str, Any]:
+    def _describe_defect(self, defect: Defect, model: str) -> dict[str, Any]:
         """Return a defect as JSON values. Of the engines that are wrong, only the selected ones are included."""
         divergences = self.selection.divergences_of(defect)
         # `harden --target` avoids a divergence that has a `target`.
         targets = [divergence.target for divergence in divergences if divergence.target]
-        command = harden_command("MODEL", [divergence.engine for divergence in divergences], targets)
+        command = harden_command(model, [divergence.engine for divergence in divergences], targets)
         return {
             "id": defect.id,
             "evidence": defect.evidence,

@@ -32,7 +32,7 @@ def compile_program(name: str, *options: str) -> subprocess.CompletedProcess[str
 
 def run_program(name: str) -> subprocess.CompletedProcess[str]:
     """Run a program that was compiled."""
-    return _run(wine_root._inside(folder(), "wine", f"{name}.exe"))
+    return _run(wine_root._command_inside(folder(), "wine", f"{name}.exe"))
 
 
 def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:

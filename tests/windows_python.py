@@ -122,7 +122,7 @@ def _compile_launcher(home: Path) -> None:
 
 
 def _mingw(tool: str, *words: str) -> str:
-    return run([*wine_root.enter_compiler(mingw.folder(), tool), *words], tool)
+    return run([*wine_root.compiler_command(mingw.folder(), tool), *words], tool)
 
 
 def _install_packages(site: Path) -> None:
@@ -161,7 +161,7 @@ def _copy_project(root: Path) -> None:
 def run_python(arguments: Sequence[str]) -> int:
     """Run Windows' Python in the folder of the project, print its output, and return its exit code."""
     root = folder()
-    words = wine_root._inside(root, "sh", "/opt/python/inside.sh", *arguments)
+    words = wine_root._command_inside(root, "sh", "/opt/python/inside.sh", *arguments)
     output = root / "opt/python/output.txt"
     output.write_text("")
     with subprocess.Popen(words, stdin=subprocess.DEVNULL) as process, output.open(errors="replace") as printed:

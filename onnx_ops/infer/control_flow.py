@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import onnx
 
-from onnx_ops.infer.facts import Facts, read_type, without_inner_shapes
+from onnx_ops.infer.facts import Facts, open_elements, read_type
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.views import Dims
 
@@ -55,8 +56,7 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
     if node.op_type == "Loop":
         # The body gets the iteration number and a condition of its own before the carried values.
         iteration, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
-        # An iteration may add tensors of other shapes to a sequence.
-        carried = [Facts(each.element, each.dims, without_inner_shapes(each.non_tensor_type)) for each in inputs[2:]]
+        carried = [Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]
         return [iteration, condition, *carried]
     if node.op_type != "Scan":
         return []
@@ -101,11 +101,9 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     carried = []
     for before, after in zip(inputs[2:], body_outputs[1:first_scan_output], strict=False):
         # Each iteration may change the shape of a carried value. Without any iteration, the value stays as it is.
-        keeps_sizes = after.sizes is not None and after.sizes == before.sizes
-        alternatives = () if keeps_sizes or is_run else (before.dims,)
-        dims = before.dims if keeps_sizes else None
-        non_tensor_type = without_inner_shapes(after.non_tensor_type)
-        carried.append(Facts(after.element, dims, non_tensor_type, alternatives=alternatives))
+        kept = keep_sizes(after, before)
+        alternatives = () if is_run or kept.dims == before.dims else (before.dims,)
+        carried.append(replace(kept, alternatives=alternatives))
     trip_count = inputs[0].data if inputs and is_run and _never_stops(body, body_outputs) else None
     count = int(trip_count.reshape(())) if trip_count is not None and trip_count.size == 1 else None
     scan_outputs = zip(body_outputs[first_scan_output:], body.output[first_scan_output:], strict=False)
@@ -149,43 +147,15 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     return outputs
 
 
-def open_changing_sizes(
-    body: onnx.GraphProto, carried: Sequence[Facts], results: Sequence[Facts], *, opens_all: bool
-) -> bool:
-    """Open the declared sizes of a Loop's carried values that are wrong in an iteration. Return whether any are wrong.
+def keep_sizes(before: Facts, after: Facts) -> Facts:
+    """Return the facts of a value that hold before and after an iteration of a Loop: its type and equal sizes.
 
-    If any are wrong, also remove the declared shapes of the body's outputs and the declared types of the values inside
-    the body, because these may depend on an opened size.
-
-    Args:
-        body: The body of a Loop, which is changed.
-        carried: The facts of the carried values before the first iteration.
-        results: The facts of the carried values after an iteration that began with the declared sizes.
-        opens_all: Whether to open all sizes unless each of them is certain to stay the same.
+    The result has no shapes of the elements of a sequence, because an iteration may insert others.
     """
-    # Each declared size, and whether an iteration may have another one.
-    declared: list[tuple[onnx.TensorShapeProto.Dimension, bool]] = []
-    # The first two inputs of the body are the iteration number and the condition.
-    for value, before, after in zip(body.input[2:], carried, results, strict=False):
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not dim.HasField("dim_value"):
-                continue
-            first, later = _size_on(before, axis), _size_on(after, axis)
-            # Sizes are numbers, symbols or None. A symbol in `first` may stand for the declared number, but a symbol in
-            # `later` counts as a change.
-            is_kept = later == dim.dim_value or (later is None and not opens_all)
-            differs_before = isinstance(first, int) and first != dim.dim_value
-            declared.append((dim, differs_before or not is_kept))
-    if not any(is_changed for _, is_changed in declared):
-        return False
-    for dim, is_changed in declared:
-        if is_changed or opens_all:
-            dim.ClearField("value")
-    del body.value_info[:]
-    for value in body.output:
-        if value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")
-    return True
+    same_rank = before.dims is not None and after.dims is not None and len(before.dims) == len(after.dims)
+    pairs = zip(before.dims or (), after.dims or (), strict=False)
+    dims = tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs])
+    return Facts(before.element, dims if same_rank else None, open_elements(before.non_tensor_type))
 
 
 def _size_on(facts: Facts, axis: int) -> int | str | None:

@@ -6,19 +6,29 @@ numbers for sizes that its inputs leave open. Exporters that run an example also
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
 import onnx
 
-from onnx_ops.infer.facts import Facts, read_type
+from onnx_ops.infer.facts import Facts, open_elements, read_type
 from onnx_ops.model.views import Dims
+
+# Operators of ONNX and onnxruntime whose output sizes depend on elements of their inputs, except on those of the first
+# of several inputs.
+_SIZED_BY_ELEMENTS = frozenset(
+    "AffineGrid BeamSearch BifurcationDetector BlackmanWindow CenterCropPad Col2Im Compress ConstantOfShape "  # noqa: SIM905
+    "ConvTransposeWithDynamicPads CropAndResize DFT DynamicTimeWarping Expand GreedySearch HammingWindow HannWindow "
+    "ImageDecoder MaxUnpool MelWeightMatrix NonMaxSuppression NonZero OneHot Pad Range RemovePadding Reshape Resize "
+    "STFT Sampling Slice Split StringNormalizer StringSplit Tile Tokenizer TopK Unique Upsample".split()
+)
 
 
 class Trust(Enum):
     """Values whose declared numbers a propagation uses, besides those of the inputs of the model.
 
-    For the outputs of nodes in functions, `ALL` has the same effect as `CUSTOM`.
+    For the outputs of nodes in functions, `ALL` has the same effect as `CUSTOM`. See also `holds_for_all_sizes`.
     """
 
     ALL = "all values"
@@ -26,9 +36,16 @@ class Trust(Enum):
     NONE = "no values"
 
 
-def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
-    """Return `facts` with missing parts taken from the declared type. Declared sizes replace inferred symbols."""
+def fill_in_declared(facts: Facts, declared: onnx.TypeProto, *, uses_numbers: bool) -> Facts:
+    """Return `facts` with missing parts taken from the declared type. Declared sizes replace inferred symbols.
+
+    Unless `uses_numbers` is true, declared numbers are left out, as are the shapes of the elements of a sequence.
+    """
     declared_facts = read_type(declared.SerializeToString())
+    if not uses_numbers:
+        declared_facts.non_tensor_type = open_elements(declared_facts.non_tensor_type)
+        if declared_facts.dims is not None:
+            declared_facts.dims = tuple([None if isinstance(dim, int) else dim for dim in declared_facts.dims])
     if not (facts.element or facts.non_tensor_type):
         facts = replace(facts, element=declared_facts.element, non_tensor_type=declared_facts.non_tensor_type)
     if declared_facts.dims is None or facts.non_tensor_type:
@@ -45,6 +62,22 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto) -> Facts:
     return replace(facts, dims=dims)
 
 
+def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
+    """Return whether a type that is declared for an output of an operator without inference may be used as it is.
+
+    No trial confirms numbers of such an output. If the inputs of the node have open sizes, the type is used only if it
+    contains the symbols of all of them. A tool that infers the shapes of the operator writes these symbols. A missing
+    symbol means that the type is that of an example, or that a user has opened an axis of the model's inputs later.
+    """
+    symbols = {dim.dim_param for dim in declared.tensor_type.shape.dim}
+    present = [facts for name, facts in zip(node.input, inputs, strict=True) if name]
+    for facts in present:
+        if facts.dims is None or any(not isinstance(dim, int) and dim not in symbols for dim in facts.dims):
+            return False
+    parameters = present[1:] or present
+    return node.op_type not in _SIZED_BY_ELEMENTS or all(facts.data is not None for facts in parameters)
+
+
 def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
     """Give a symbol to each size of the inputs that has neither a number nor a symbol, and return these symbols."""
     symbols = set()
@@ -54,13 +87,3 @@ def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:
                 dim.dim_param = f"axis {axis} of {value.name}"
                 symbols.add(dim.dim_param)
     return frozenset(symbols)
-
-
-def without_numbers(declared: onnx.TypeProto, inferred: Dims | None = None) -> onnx.TypeProto:
-    """Return a copy of a declared type with open sizes instead of numbers. Numbers that `inferred` confirms stay."""
-    copy = onnx.TypeProto()
-    copy.CopyFrom(declared)
-    for axis, dim in enumerate(copy.tensor_type.shape.dim):
-        if inferred is None or axis >= len(inferred) or dim.dim_value != inferred[axis]:
-            dim.ClearField("dim_value")
-    return copy

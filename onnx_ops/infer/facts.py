@@ -110,14 +110,15 @@ def read_type(serialized: bytes) -> Facts:
     return Facts(tensor.elem_type, tuple([read_dim(dim) for dim in tensor.shape.dim]))
 
 
-def without_inner_shapes(non_tensor_type: bytes) -> bytes:
-    """Return the serialised type of a sequence, an optional or a map without the ranks and sizes of its tensors."""
-    proto = inner = onnx.TypeProto.FromString(non_tensor_type)
-    while (kind := inner.WhichOneof("value")) in ("sequence_type", "optional_type", "map_type"):
-        inner = inner.map_type.value_type if kind == "map_type" else getattr(inner, kind).elem_type
-    if kind == "tensor_type":
-        inner.tensor_type.ClearField("shape")
-    return bytes(proto.SerializeToString())
+def open_elements(serialized: bytes) -> bytes:
+    """Return a serialised TypeProto of a sequence, an optional or a map without the shapes of its elements."""
+    proto = element = onnx.TypeProto.FromString(serialized)
+    while (kind := element.WhichOneof("value")) in ("sequence_type", "optional_type", "map_type"):
+        element = element.map_type.value_type if kind == "map_type" else getattr(element, kind).elem_type
+    if element is not proto and kind == "tensor_type":
+        element.tensor_type.ClearField("shape")
+    opened: bytes = proto.SerializeToString()
+    return opened
 
 
 @lru_cache(maxsize=4096)

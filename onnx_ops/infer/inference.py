@@ -10,8 +10,6 @@ import logging
 from types import MappingProxyType
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.propagate import propagate
 from onnx_ops.model.nodes import node_name
@@ -42,9 +40,12 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
         return {}
     try:
         facts_in_order = _propagate(serialized, dict(bound_shapes))
-    except (RecursionError, DecodeError) as error:  # graphs are nested too deep, for our rules or for protobuf
+    except Exception as error:
         if is_out_of_memory(error):
             raise MemoryError from error
+        # Graphs are nested too deep, for our rules or for protobuf, whose error belongs to no package required here.
+        if not isinstance(error, RecursionError) and type(error).__name__ != "DecodeError":
+            raise
         return {}
     pairs = zip(values, facts_in_order, strict=True)
     return {value: facts for value, facts in pairs if facts.element or facts.dims is not None or facts.non_tensor_type}

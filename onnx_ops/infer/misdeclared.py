@@ -21,6 +21,12 @@ _LEADING, _OTHER = 7, 29
 """The first primes for open sizes of axis 0, and for others, in a trial. Few models are exported at these sizes."""
 _EQUAL_SIZE = 24
 """The size of all open axes in a second trial. It has many divisors, because some models divide an axis into parts."""
+_LARGE_SIZE = 720720
+"""The size of all open axes in a last trial: a multiple of each number up to 16.
+
+A number that depends on a remainder or a rounded quotient may be right at 1 and at a prime. Models that pad an axis use
+smaller blocks. Constants of this size are too large to be computed, so the trial is fast.
+"""
 
 
 @dataclass
@@ -84,11 +90,11 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
     """Return the values whose declared numbers can be used, and the positions of wrong numbers to report.
 
     A number is right if a trial confirms it, and no other trial contradicts it. No trial confirms a size that depends
-    on data. Contradicted numbers are reported, except in four cases:
+    on data, or on an operator without inference. Contradicted numbers are reported, except in four cases:
 
     1. The inputs have no open sizes, and the user has given no shapes.
     2. The inputs have no open sizes, and the model does not run at the shapes that the user has given.
-    3. The numbers are wrong only if all open sizes are 1.
+    3. The numbers are wrong only if all open sizes are 1, or only if all of them are `_LARGE_SIZE`.
     4. The model runs only at the declared sizes.
 
     Args:
@@ -120,8 +126,9 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
     is_reported = bool(symbols) or (first.is_bound and not trial.has_failed)
     fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
     if symbols and not contradicted:
-        # At size 1, a slice may select less than at the larger sizes of the other trials. This is not reported.
-        contradicted, is_reported = try_sizes({}, 1).contradicted, False
+        # At size 1, a slice may select less than at the larger sizes of other trials. Numbers that are wrong only at
+        # such sizes are not reported, because the model may not be made for them.
+        unconfirmed = unconfirmed or try_sizes({}, 1).contradicted or try_sizes({}, _LARGE_SIZE).contradicted
     elif trial.has_failed and fixed_sizes:
         at_declared = try_sizes(fixed_sizes)
         if not (at_declared.contradicted or at_declared.has_failed):

@@ -21,13 +21,13 @@ import onnx
 from onnx_ops.infer.control_flow import (
     infer_loop,
     infer_scan,
+    keep_sizes,
     list_arguments,
     merge_branches,
-    open_changing_sizes,
     untaken_branch,
 )
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
-from onnx_ops.infer.declared import Trust, fill_in_declared, name_open_sizes, without_numbers
+from onnx_ops.infer.declared import Trust, fill_in_declared, holds_for_all_sizes, name_open_sizes
 from onnx_ops.infer.exact import compute_integers, evaluate
 from onnx_ops.infer.facts import (
     MAX_BYTES,
@@ -84,7 +84,10 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         return propagation
 
     first = run(Trust.ALL)
-    trust, misdeclared = find_misdeclared(first.evidence, lambda sizes: run(Trust.CUSTOM, sizes).evidence)
+    # With numbers for open sizes, the inputs of custom operators do not show which sizes were open.
+    trust, misdeclared = find_misdeclared(
+        first.evidence, lambda sizes: run(Trust.NONE if sizes else Trust.CUSTOM, sizes).evidence
+    )
     # A declared number may be what contradicts a shape of the user.
     trust = Trust.NONE if first.contradicts_bound else trust
     reported = first.reported if trust is Trust.ALL else run(trust).reported
@@ -145,11 +148,12 @@ class _Propagation:
         arguments: Sequence[Facts] = (),
         *,
         is_main: bool = False,
+        trusts_inputs: bool = True,
     ) -> list[Facts]:
-        """Visit the nodes of a graph, report the facts of its values, and return the facts of its outputs.
+        """Visit the nodes of a graph, store and report the facts of its values, and return the facts of its outputs.
 
         For a subgraph, `input_facts` hold for its inputs in each iteration, and `arguments` before the first iteration.
-        Only the dims of `arguments` are read, to judge the declared ones. The facts are also stored in `scope`.
+        Only the dims of `arguments` are read, to judge declared numbers, which are used if `trusts_inputs` is true.
         """
         scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so that its elements are only a default.
@@ -160,12 +164,10 @@ class _Propagation:
                 scope.facts[tensor.name] = Facts(tensor.data_type, tuple(tensor.dims), data=read_tensor(tensor))
         for index, value in enumerate(graph.input):
             inferred = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
-            argument_dims = arguments[index].dims if index < len(arguments) else None
-            is_trusted = self._trust is Trust.ALL or is_main
-            declared = value.type if is_trusted else without_numbers(value.type, argument_dims)
+            is_trusted = trusts_inputs and self._trust is Trust.ALL and value.type.HasField("tensor_type")
             # An input with an initializer has the initializer's facts.
-            facts = scope.facts.get(value.name) or fill_in_declared(inferred, declared)
-            scope.facts[value.name] = facts
+            completed = fill_in_declared(inferred, value.type, uses_numbers=is_main or is_trusted)
+            facts = scope.facts.setdefault(value.name, completed)
             if index < len(arguments):
                 self.evidence.compare(len(self.reported), value.type, arguments[index])
             self.reported.append(drop_large_data(facts))
@@ -197,20 +199,17 @@ class _Propagation:
                     self.evidence.compare(first_output + index, declared, inferred)
                 # Inferred sizes of a slice stay, because declared ones may come from an export at another input size.
                 if inferred.dims is None or not is_slicing(node):
-                    is_trusted = self._trusts_declared(is_reported=is_reported, has_inference=outputs is not None)
-                    completed = fill_in_declared(inferred, declared if is_trusted else without_numbers(declared))
+                    if outputs is None:
+                        is_trusted = self._trust is not Trust.NONE and holds_for_all_sizes(declared, node, inputs)
+                    else:
+                        # Trials confirm no numbers that a function declares, and none of elements of a sequence.
+                        is_trusted = self._trust is Trust.ALL and is_reported and declared.HasField("tensor_type")
+                    completed = fill_in_declared(inferred, declared, uses_numbers=is_trusted)
             facts = self._enforce_limits(completed)
             if name:
                 scope.facts[name] = facts
             if is_reported:
                 self.reported[first_output + index] = drop_large_data(facts)
-
-    def _trusts_declared(self, *, is_reported: bool, has_inference: bool) -> bool:
-        """Return whether to use the numbers that the model declares for an output of a node."""
-        if not has_inference:
-            return self._trust is not Trust.NONE
-        # Trials compare only reported values, so they confirm no numbers that a function declares.
-        return self._trust is Trust.ALL and is_reported
 
     def _infer_outputs(
         self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
@@ -276,26 +275,25 @@ class _Propagation:
     ) -> list[Facts]:
         """Visit a subgraph of a node and return the facts of its outputs.
 
-        If an iteration of a Loop changes declared sizes of its carried values, the body is visited again without these
-        sizes. If other declared sizes change then, it is visited without any declared sizes.
+        The carried values of a Loop begin with the sizes before the first iteration. While an iteration changes sizes,
+        the body is visited again with these sizes open, and at last with all of them open.
         """
+        if node.op_type != "Loop" or not arguments:
+            return self._visit_graph(graph, scope.enter(), arguments, arguments)
         first_reported = len(self.reported)
-        is_loop = node.op_type == "Loop" and bool(arguments)
-        # A trial does not use declared numbers, so it begins with the sizes before the first iteration.
-        if self.evidence.is_trial or not is_loop:
-            outputs = self._visit_graph(graph, scope.enter(), arguments, arguments)
-            # The first output of the body of a Loop is its condition. The carried values follow.
-            carried_dims = [facts.dims for facts in outputs[1 : len(arguments) - 1]]
-            # A Loop that keeps all sizes in the first iteration keeps them in the others.
-            if not is_loop or carried_dims == [facts.dims for facts in arguments[2:]]:
-                return outputs
-            del self.reported[first_reported:]  # the next visit reports the same values again
-        input_facts = [*arguments[:2], *[replace(facts, dims=None) for facts in arguments[2:]]]
-        for visit in range(3):  # the third visit has no declared sizes that could change
-            outputs = self._visit_graph(graph, scope.enter(), input_facts, arguments)
-            if not open_changing_sizes(graph, arguments[2:], outputs[1:], opens_all=visit > 0):
+        carried = [keep_sizes(facts, facts) for facts in arguments[2:]]  # symbols may stand for other sizes later
+        for visit in range(4):
+            inner = scope.enter()
+            input_facts = [*arguments[:2], *carried]
+            outputs = self._visit_graph(graph, inner, input_facts, arguments, trusts_inputs=visit == 0)
+            # The inputs begin with the iteration number and the condition, and the outputs with the condition.
+            before = carried if visit else [inner.facts[value.name] for value in graph.input[2:]]
+            carried = [keep_sizes(*pair) for pair in zip(before, outputs[1:], strict=False)]
+            if visit == 3 or [each.dims for each in carried] == [keep_sizes(each, each).dims for each in before]:
                 break
-            del self.reported[first_reported:]
+            if visit == 2:
+                carried = [replace(facts, dims=None) for facts in carried]
+            del self.reported[first_reported:]  # the next visit reports the same values again
         return outputs
 
     def _call_function(
@@ -326,7 +324,9 @@ class _Propagation:
         if not self._uses_onnx or len(node.output) > MAX_RANK:  # MAX_RANK also limits the number of outputs
             return None
         try:
-            schema = onnx.defs.get_schema(node.op_type, opset, domain)
+            # Compress-9 has no inference. Compress-11 differs from it only by negative axes.
+            first_inferred = 11 if node.op_type == "Compress" else 1
+            schema = onnx.defs.get_schema(node.op_type, max(opset, first_inferred), domain)
         except onnx.defs.SchemaError:
             return None
         if not schema.has_type_and_shape_inference_function:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from onnx_ops.model.domains import usual_name
 from onnx_ops.model.nodes import constant, is_standard, known_shape, read_elements
 from onnx_ops.model.specs import SpecAndRegions, resolve_node
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, fits, static_sizes
@@ -48,10 +49,11 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
     outputs = {output.name: output for node in model.graph for output in node.outputs if output.name in shapes}
     sizes: dict[str, int] = {}
     contradicted = set()
+    _open_unconfirmed_numbers(model)
     for name in sorted(shapes, key=outputs.__contains__):  # if a symbol gets two sizes, that of the inputs counts
         value = outputs.get(name) or inputs.get(name)
         if value is None:
-            input_names = ", ".join(repr(v.name) for v in model.graph.inputs if v.const_value is None)
+            input_names = ", ".join(repr(v.name) for v in inputs.values() if v.const_value is None)
             raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {input_names}.")
         declared = dims_of(value.shape)
         if declared is not None and name not in outputs:
@@ -64,6 +66,25 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
         model.set_shape(value, shapes[name])
     _substitute_symbols(model, sizes)
     return frozenset(contradicted)
+
+
+def _open_unconfirmed_numbers(model: ModelView) -> None:
+    """Open the numbers that custom operators declare for sizes that may depend on open sizes of the model's inputs.
+
+    With shapes from the user, inference cannot see that these sizes were open. If it finds wrong numbers of other
+    operators without these shapes, nothing is opened, because these numbers show if the shapes are those of the export.
+    """
+    outputs = [output for node in all_nodes(model.graph) if usual_name(node.domain) for output in node.outputs]
+    if all(output.shape is None for output in outputs) or not has_open_inputs(model):
+        return
+    from onnx_ops.infer.inference import infer  # as in `resolve_shapes`
+
+    model.detach_weights()
+    facts = infer(model)
+    if not any(each.is_misdeclared for each in facts.values()):
+        for output in outputs:
+            if output in facts and (dims := facts[output].dims) is not None:
+                model.set_shape(output, dims)
 
 
 def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from onnx_ops.infer.facts import NO_FACTS, Facts, without_inner_shapes
+from onnx_ops.infer.facts import NO_FACTS, Facts
 
 
 @dataclass
@@ -35,16 +35,8 @@ class Scope:
         return Scope(self, self.opsets, self.attributes, self.depth + 1)
 
     def declare(self, values: Iterable[onnx.ValueInfoProto]) -> None:
-        """Add the types of values to `declared`, except values without a type.
-
-        Inference confirms no sizes in sequences and optionals, so they are left out.
-        """
-        for value in values:
-            if value.type.HasField("tensor_type"):
-                self.declared[value.name] = value.type
-            elif value.type.WhichOneof("value"):
-                opened = without_inner_shapes(value.type.SerializeToString())
-                self.declared[value.name] = onnx.TypeProto.FromString(opened)
+        """Add the types of values to `declared`, except values without a type."""
+        self.declared |= {value.name: value.type for value in values if value.type.WhichOneof("value")}
 
     def find_facts(self, name: str) -> Facts:
         """Return the facts of a value from the innermost scope that contains the value, or `NO_FACTS`."""

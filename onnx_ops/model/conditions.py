@@ -390,11 +390,11 @@ def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | No
 
     Args:
         declared: The declared sizes of the inputs of its body.
-        inferred: The inferred sizes of the same inputs. Inference opens each size that an iteration changes.
+        inferred: The inferred sizes of the same inputs, None for each size that an iteration changes.
     """
     for declared_sizes, inferred_sizes in zip(declared, inferred, strict=True):
         if declared_sizes is None or inferred_sizes is None:
             continue
-        if any(old is not None and new is None for old, new in zip(declared_sizes, inferred_sizes, strict=True)):
+        if any(old is not None and new != old for old, new in zip(declared_sizes, inferred_sizes, strict=True)):
             return (defects.CARRIED_SIZE,)
     return ()

@@ -229,10 +229,10 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def open_unconfirmed_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Open each declared size for which `inferred`, the inferred sizes, has no number, unless the ranks differ."""
+    """Open each declared number unless `inferred`, the inferred sizes, has the same number. Keep all if ranks differ."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
-        dims = [None if isinstance(dim, int) and not isinstance(size, int) else dim for dim, size in pairs]
+        dims = [None if isinstance(dim, int) and dim != size else dim for dim, size in pairs]
         value.shape = ir.Shape(dims)
 
 

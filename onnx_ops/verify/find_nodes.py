@@ -16,13 +16,10 @@ from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
 from sliceport.directml.device import Device
 from sliceport.engines.engine import Array
 from sliceport.engines.model_run import Finding
-from sliceport.sandbox.child import seconds_left
 from sliceport.wording import list_names
 
 _MAX_FINDINGS = 20
 """Limit for the refused nodes that a report names."""
-_SHARE = 0.75
-"""The share of the time left by --timeout that a search may take. The rest is for writing the report."""
 _ADVICE = "a longer --timeout lets the search finish"
 CANNOT_COMPILE = "80004005 Call failed"
 """Part of onnxruntime's message about a shader that the adapter cannot compile."""
@@ -134,8 +131,8 @@ def find_differences(
 
 def _open_sides(device: Device) -> tuple[Side, Side]:
     """Return the provider and onnxruntime's CPU provider for one search. They share its limit of time, if any."""
-    left = seconds_left()
-    budget = Budget(None if left is None else round(_SHARE * left, 1))
+    budget = Budget()
+    budget.end_before_timeout()
     return Side(OnnxruntimeDML(device), {}, budget), replace(onnxruntime_cpu.side(), budget=budget)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,16 +198,20 @@ class OnnxGraph:
             return
         arguments: list[Any] = [self._value_of(name, values) if name else None for name in node_proto.input]
         if node_proto.op_type == "If":
-            title = "then_branch" if bool(arguments[0]) else "else_branch"
-            yield self._body(title, graphs[title], [], values)
+            taken, other = ("then_branch", "else_branch") if bool(arguments[0]) else ("else_branch", "then_branch")
+            yield self._body(taken, graphs[taken], [], values)
+            yield replace(self._body(other, graphs[other], [], values), is_run=False)
         elif node_proto.op_type == "Loop":
             condition: Any
             count, condition, *carried = arguments  # The first two are None if they are left out.
             count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
             condition = np.array(condition is None or bool(condition))
-            for i in range(count if condition else 0):
+            is_run = bool(condition and count > 0)
+            for i in range(max(count, 1)):
                 body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
-                yield body
+                yield replace(body, is_run=is_run)
+                if not is_run:
+                    return
                 computed = run(body.graph.whole(), body.inputs)
                 condition, *results = [computed[value.name] for value in graphs["body"].output]
                 carried = results[: len(carried)]  # the other outputs are not passed on

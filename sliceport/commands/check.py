@@ -69,12 +69,12 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     report = check(model, **arguments)
 
     def build_result() -> dict[str, object]:
-        return {"model": model, **report.to_json()}
+        return {"model": model, **report.to_json(model)}
 
     return Outcome(
         is_clean=not any(each.kind in fail_on for each in report.findings),
         summary=lambda: summarize(build_result()),
-        to_json=report.to_json,
+        to_json=lambda: report.to_json(model),
         text=lambda verbose, columns: check_text([build_result()], verbose=verbose, columns=columns, hint=False),
         list_findings=lambda: [each for node in report.findings for each in _list_findings(node, report.selection)],
         files={} if node_data_file is None else {node_data_file: check_node_data(build_result(), model)},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
@@ -17,10 +16,6 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--against", choices=("onnxruntime-cpu",), help="compare with its outputs, and name the nodes that differ"
     )
-
-
-def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    return {"against": options.against is not None} | run_options(options)
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
@@ -51,7 +46,7 @@ COMMAND = Command(
     name="directml run",
     help="run whole models on onnxruntime's DirectML provider",
     add_options=_add_options,
-    read_options=_read_options,
+    read_options=lambda options: run_options(options) | {"against": options.against is not None},
     run=_run,
     model=("MODEL.onnx", "the model"),
     writes="if asked",

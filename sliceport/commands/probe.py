@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_inputs, run_options
@@ -18,10 +17,6 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     add_inputs(command)
     help_ = "names: replace all names; weights: also replace the weights by random ones of a similar distribution"
     command.add_argument("--anonymise", choices=("names", "weights"), default="", help=help_)
-
-
-def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    return run_options(options) | {"against": options.against, "anonymise": options.anonymise}
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
@@ -43,7 +38,7 @@ COMMAND = Command(
     name="probe",
     help="write a folder to run on another machine, to find the node that its device computes wrongly",
     add_options=_add_options,
-    read_options=_read_options,
+    read_options=lambda options: run_options(options) | {"against": options.against, "anonymise": options.anonymise},
     run=_run,
     writes="always",
     output="the folder to write",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
@@ -22,15 +22,17 @@ from sliceport.diffing.difference import (
 from sliceport.diffing.graph import Graph, find_ancestors
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.kept_runs import open_kept_runs
+from sliceport.diffing.matching import Matches
 from sliceport.diffing.pair import Pair
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.search import Search, search_each
-from sliceport.diffing.setup import match_names, open_graph, read_engines, read_shapes, read_tolerances
+from sliceport.diffing.setup import DEFAULT_AGAINST, match_names, open_graph, read_engines, read_shapes, read_tolerances
 from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
 from sliceport.engines.engine import Array, NamesCause
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import InputShapes
+from sliceport.shell import join
 from sliceport.wording import spell, with_shapes
 
 _MATCHING_RUNS = 3
@@ -101,7 +103,7 @@ def diff(
     good_and_bad = sides if other is not None else sides[::-1]
     good, bad = (replace(side, budget=search_budget, kept_runs=kept_runs) for side in good_and_bad)
     tolerances = read_tolerances(second, tolerance)
-    comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerances)
+    comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerances, (model, other))
     if recorded is not None:
         return comparison.run_recorded(recorded)
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
@@ -135,6 +137,7 @@ class _Comparison:
         bad: The engine that runs `second`.
         names: For each input and output of the second model, its name in the first.
         tolerances: The accepted differences by output, and under an empty name for all other outputs; see `diff`.
+        models: Both models as the caller gave them.
     """
 
     first: Graph
@@ -143,6 +146,7 @@ class _Comparison:
     bad: Side
     names: Mapping[str, str]
     tolerances: Mapping[str, Tolerance | None]
+    models: tuple[Any, Any]
 
     def run(self, arrays: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
         """Compare the outputs for each seed until they differ. Then search for the nodes that cause the difference."""
@@ -238,6 +242,7 @@ class _Comparison:
         """Return the report with the part of the model that causes each failure, and with notes on the search."""
         parts: list[Part] = []
         notes: list[str] = []
+        self.bad.budget.end_before_timeout()
         try:
             unsteady = self._find_unsteady(run)
             if unsteady is not None:
@@ -267,34 +272,11 @@ class _Comparison:
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
         """Add the part that causes each failure to `parts`, and sentences about the search to `notes`."""
-        # If the engine of the expected outputs fails, search for the part that fails on this engine.
-        is_pair, good_fails = self.first is not self.second, isinstance(run.expected, Failure)
-        bad, good = (self.good, self.bad) if good_fails else (self.bad, self.good)
-        results: Iterable[tuple[Failure, Located | None]] | None = None
-        if is_pair and not good_fails:
-            pair = Pair(self.first, self.second, (good, bad), self.names, [run.inputs, *run.more_inputs])
-            notes.append(pair.note)
-            if failures[0].is_of_run:
-                cause = pair.find_failing_part(failures[0])
-                # If the part has several nodes and does not run, the search below finds a smaller one.
-                if cause is not None and (len(cause.case.nodes) == 1 or not cause.case.failure.is_of_run):
-                    results = [(failures[0], cause)]
-            # Without matched values, each part would begin at the inputs, like the whole model.
-            elif not pair.is_matched and len(self.second.nodes) > 1:
-                notes.append("the models share no values that diff can match, so that only their outputs are compared")
-                return
-            else:
-                tolerances = [(each, self._tolerance_for(each.output)) for each in failures]
-                results = ((each, pair.find_next_part(each.output, tolerance)) for each, tolerance in tolerances)
-        if results is None:  # the search needs one model only: the only model, or the one of two that does not run
-            graph = self.first if good_fails else self.second
-            inputs = run.inputs if good_fails else {name: run.inputs[self.names[name]] for name in graph.inputs}
-            # The other engine may not run this format. Then the engine that fails computes the values at the cuts.
-            good = good if graph.format in good.engine.model_formats else bad
-            results = search_each(graph, bad, good, inputs, failures, self._tolerance_for)
-        for failure, located in results:
+        # If the engine of the expected outputs fails, the part at fault is one that fails on this engine.
+        sides = (self.good, self.bad) if isinstance(run.expected, Failure) else (self.bad, self.good)
+        for failure, located in self._locate_each(run, failures, notes):
             if located is not None:
-                part = _build_part(located, bad, good, self._tolerance_for(failure.output))
+                part = _build_part(located, *sides, self._tolerance_for(failure.output))
                 parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
                 continue
             # The part that was found for an earlier output may also explain this output.
@@ -304,17 +286,64 @@ class _Comparison:
                 part = parts[explaining[-1]]
                 parts[explaining[-1]] = replace(part, explained=(*part.explained, failure.output))
             else:
-                notes.append("no part of the model that was cut out fails like the whole")
-                if is_pair and str(bad) == str(good):
-                    call = spell("diff(model, on=engine)", "sliceport diff MODEL --on ENGINE")
-                    notes.append(f"compare each model alone: {call}")
+                notes += ["no part of the model that was cut out fails like the whole", *self._advise()]
+
+    def _locate_each(
+        self, run: _Run, failures: Sequence[Failure], notes: list[str]
+    ) -> Iterator[tuple[Failure, Located | None]]:
+        """Yield each failure with the part that causes it, or with None. Add sentences about the search to `notes`."""
+        if self.first is self.second or isinstance(run.expected, Failure):
+            yield from self._locate_in_one_model(run, failures)
+            return
+        runs = [run.inputs, *run.more_inputs]
+        pair = Pair(Matches(self.first, self.second, self.good, self.bad, self.names, runs))
+        notes.append(pair.matches.note)
+        if failures[0].is_of_run:
+            cause = pair.find_failing_part(failures[0])
+            # The search of one model may find a smaller part than several nodes that do not run. It cannot find a part
+            # with a note, which fails in another way than the model.
+            if cause is None or (len(cause.case.nodes) > 1 and cause.case.failure.is_of_run and not cause.case.note):
+                for failure, located in self._locate_in_one_model(run, failures):
+                    yield failure, located or cause
+            else:
+                yield failures[0], cause
+        elif not pair.matches.has_inner and all(
+            len(find_ancestors(self.second, [each.output])) > 1 for each in failures
+        ):
+            # Without matched values, each part would begin at the inputs, like the whole model.
+            notes.append("the models share no values that diff can match, so that only their outputs are compared")
+        else:
+            for failure in failures:
+                yield failure, pair.find_next_part(failure.output, self._tolerance_for(failure.output))
+
+    def _advise(self) -> Iterator[str]:
+        """Yield a sentence with commands that compare each of two models alone, if one tested engine ran both."""
+        engine = str(self.bad)
+        if self.first is not self.second and engine == str(self.good) and engine not in DEFAULT_AGAINST.values():
+            commands = "; ".join(join(["sliceport", "diff", str(model), "--on", engine]) for model in self.models)
+            yield f"compare each model alone: {spell(f'diff(model, on={engine!r})', commands)}"
+
+    def _locate_in_one_model(self, run: _Run, failures: Sequence[Failure]) -> Iterator[tuple[Failure, Located | None]]:
+        """Search the model that fails, or the only model, and yield each failure with the part that causes it."""
+        if isinstance(run.expected, Failure):
+            graph, bad, good, inputs = self.first, self.good, self.bad, run.inputs
+        else:
+            graph, bad, good = self.second, self.bad, self.good
+            inputs = {name: run.inputs[self.names[name]] for name in graph.inputs}
+        return search_each(graph, bad, _choose_good(graph, bad, good), inputs, failures, self._tolerance_for)
+
+
+def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
+    """Return the engine that computes the values at cuts of a graph: `bad`, if `good` does not run its format."""
+    return good if graph.format in good.engine.model_formats else bad
 
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
     """Run a failing part of a model on both engines. Return it with the results, the cause and the known defects."""
     # These runs have no limit of time, because the search may have used up its budget.
-    bad, good = (replace(side, budget=Budget()) for side in (bad, good))
     case, counterpart = located.case, located.counterpart
+    good = good if located.expected is not None else _choose_good(case.graph, bad, good)
+    bad, good = (replace(side, budget=Budget()) for side in (bad, good))
     model, cause = case.model, ""
     actual = bad.try_run(model, case.inputs)
     expected: Result | None = located.expected

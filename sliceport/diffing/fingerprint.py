@@ -1,15 +1,15 @@
-"""Fingerprints of values, which match the values of two models."""
+"""Fingerprints of values, for matching the values of two models."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from sliceport.diffing.difference import inner_tolerance_of, widen
-from sliceport.engines.engine import Array, Value
+from sliceport.engines.engine import Array
 
 
 @dataclass(frozen=True)
@@ -57,30 +57,3 @@ class Fingerprint:
 
 Fingerprints = Mapping[str, tuple[Fingerprint, ...]]
 """For each value by its name, one fingerprint for each run."""
-
-
-def match_by_value(
-    first: Mapping[str, Value], second: Mapping[str, Value], *, has_faults: bool = False
-) -> dict[str, str]:
-    """Map names of values in `second` to names of values in `first` that agree, preferably to the same name.
-
-    If `has_faults`, some values may be wrong. Then the remaining values are matched by name, or by type and shape.
-    """
-    expected, actual = (
-        {name: Fingerprint.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
-        for values in (first, second)
-    )
-    tests: list[Callable[[str, str], bool]] = [
-        lambda name, other: name == other and actual[name].agrees(expected[other]),
-        lambda name, other: actual[name].agrees(expected[other]),
-    ]
-    if has_faults:
-        tests += [lambda name, other: name == other, lambda name, other: actual[name].kind == expected[other].kind]
-    names: dict[str, str] = {}
-    for is_match in tests:
-        for name in [name for name in actual if name not in names]:
-            others = (other for other in expected if other not in names.values() and is_match(name, other))
-            match = next(others, None)
-            if match is not None:
-                names[name] = match
-    return names

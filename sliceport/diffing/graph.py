@@ -59,11 +59,13 @@ class Body:
         title: The name of the run, such as `then_branch` or `iteration 3`.
         graph: The body.
         inputs: The values that the node passes to the body.
+        is_run: Whether the node runs the body; engines also load a branch that is not taken.
     """
 
     title: str
     graph: Graph
     inputs: Mapping[str, Array]
+    is_run: bool = True
 
 
 class ModelToRun(Protocol):
@@ -146,7 +148,7 @@ class Graph(ModelToRun, Protocol):
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of a control flow node, such as the first iterations of a Loop.
 
-        Other nodes have no bodies.
+        The last one may be a branch that is not taken. Other nodes have no bodies.
 
         Args:
             node: The number of the node.

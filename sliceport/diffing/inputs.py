@@ -30,7 +30,7 @@ class DeclaredInput:
 
     Attributes:
         name: Its name.
-        dtype: Its element type in NumPy or ml_dtypes, `object` for strings; None if both packages lack the type.
+        dtype: Its element type in NumPy or ml_dtypes, `object` for strings; None if it declares no type of these.
         dims: Its sizes: a number, or for an open size a symbol or None; None for an open rank.
         end: The exclusive upper bound of random integers.
     """
@@ -76,7 +76,8 @@ def make_inputs(
         if model_input.name in arrays:
             inputs[model_input.name] = _fit_given_array(model_input, arrays[model_input.name])
         elif model_input.dtype is None:
-            raise UsageError(f"NumPy lacks the element type of input {model_input.name!r}; give an array.")
+            problem = f"input {model_input.name!r} declares no element type of NumPy or ml_dtypes"
+            raise UsageError(f"{problem}; give an array {spell('in inputs', 'with --input')}.")
         else:
             end_of_input = max(end or model_input.end, start + 1)
             shape = _choose_shape(model_input, shapes)

@@ -1,22 +1,21 @@
-"""The comparison of two models: their values are matched by name and by content, to find the first that differs."""
+"""The search for the first part of a model that computes a value of another model wrongly."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sliceport.diffing.case import Located, compute_all, make_case
 from sliceport.diffing.difference import Failure, Tolerance, compare_values, inner_tolerance_of
-from sliceport.diffing.fingerprint import Fingerprint, Fingerprints, match_by_value
-from sliceport.diffing.graph import Graph, GraphNode, find_ancestors, find_boundary
+from sliceport.diffing.graph import Body, find_ancestors, find_boundary
+from sliceport.diffing.matching import Matches, match_by_value
 from sliceport.diffing.search import RANDOM_NOTE, find_named
-from sliceport.diffing.side import RunFailed, Side
+from sliceport.diffing.side import RunFailed
 from sliceport.engines.engine import Array, Value
 
 _MAX_CANDIDATES = 50
@@ -42,126 +41,16 @@ class _Candidate(NamedTuple):
 
 
 class Pair:
-    """Two models that should compute the same. The constructor runs both models to match their values.
-
-    Args:
-        first: The model that is right by definition.
-        second: The model to test.
-        sides: The engines of the first and of the second model.
-        names: For each input and output of the second model, its name in the first.
-        runs: Sets of inputs of the first model: one on which an output differs, then more sets to match values by.
-
-    Attributes:
-        note: A sentence about how many values were matched, and how.
-        is_matched: Whether any computed value was matched, apart from outputs that differ.
+    """Two models that should compute the same, with their matched values in the attribute `matches`.
 
     Raises:
-        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`. `find_next_part` raises these errors, too.
+        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`. All methods raise these errors.
     """
 
-    def __init__(
-        self,
-        first: Graph,
-        second: Graph,
-        sides: tuple[Side, Side],
-        names: Mapping[str, str],
-        runs: Sequence[Mapping[str, Array]],
-    ) -> None:
-        self._first, self._second, self._sides, self._names, self._inputs = first, second, sides, names, runs[0]
-        # Each of these maps names in the second model to names in the first. `_close` contains the equal values, too.
-        self._equal: dict[str, str] = {}
-        self._close: dict[str, str] = {}
-        self._different: dict[str, str] = {}
-        self._right_values = {name: runs[0][names.get(name, name)] for name in second.inputs}
-        # Exporters that number values may give one name to unrelated values of the two models. Different operators
-        # usually write such values. So names are trusted only if most shared names belong to the same operator in both
-        # models. Two formats name operators differently, so their names of values are trusted without this check.
-        operators = {name: node.op_type for node in first.nodes for name in node.writes}
-        pairs = [(node.op_type, operators.get(name)) for node in second.nodes for name in node.writes]
-        is_same = [operator == other for operator, other in pairs if other is not None]
-        self._are_names_kept = first.format != second.format or sum(is_same) * 2 > len(is_same)
-        counts = self._match(*self._run_both(runs))
-        inner_differences = self._different.keys() - {*second.inputs, *second.outputs}
-        self.is_matched = bool(inner_differences or self._close.keys() - set(second.inputs))
-        counts_text = ", ".join(f"{count} {how}" for how, count in sorted(counts.items()))
-        value_count = sum(len(node.writes) for node in second.nodes)
-        self.note = f"values of the second model found in the first: {counts_text or 'none'}, of {value_count}"
-
-    def _run_both(self, runs: Sequence[Mapping[str, Array]]) -> tuple[Fingerprints, Fingerprints]:
-        """Run both models, and return the fingerprints of their values, first those of the first model.
-
-        The models run on each set of inputs in `runs`. One set is enough if all values can be matched by their names:
-        if names can be trusted, and each value of the second model has a namesake in the first.
-        """
-        kept: list[tuple[dict[str, Fingerprint], dict[str, Fingerprint]]] = []
-        for inputs in runs:
-            renamed = {name: inputs[self._names.get(name, name)] for name in self._second.inputs}
-            expected, actual = (
-                {name: Fingerprint.of(array) for name, array in compute_all(graph, side, arrays)}
-                for graph, side, arrays in zip((self._first, self._second), self._sides, (inputs, renamed), strict=True)
-            )
-            # A run with other values than the first run is left out. After a failure, for example, values are missing.
-            if not kept or (expected.keys(), actual.keys()) == (kept[0][0].keys(), kept[0][1].keys()):
-                kept.append((expected, actual))
-            if self._are_names_kept and expected.keys() >= {self._names.get(name, name) for name in actual}:
-                break  # further runs are only needed to match values by their fingerprints
-        first_expected, first_actual = kept[0]
-        return (
-            {name: tuple(prints[name] for prints, _ in kept) for name in first_expected},
-            {name: tuple(prints[name] for _, prints in kept) for name in first_actual},
-        )
-
-    def _match(self, expected: Fingerprints, actual: Fingerprints) -> Counter[str]:
-        """Match values of both models: fill `_equal`, `_close` and `_different`. Count the matches of each kind."""
-        names_by_kind: dict[Any, list[str]] = {}
-        for name, prints in expected.items():
-            names_by_kind.setdefault(prints[0].kind, []).append(name)
-        counts: Counter[str] = Counter()
-        for name in dict.fromkeys((*actual, *(name for node in self._second.nodes for name in node.writes))):
-            namesake = self._names.get(name, name)
-            candidates = [namesake] if namesake in expected else []
-            if name in actual and not (candidates and self._are_names_kept):
-                candidates += names_by_kind.get(actual[name][0].kind, ())
-            agreeing = (each for each in candidates if all(map(Fingerprint.agrees, expected[each], actual[name])))
-            match = next(agreeing, None) if name in actual else None
-            if match is not None:
-                self._close[name] = match
-                if all(a.digest == b.digest for a, b in zip(expected[match], actual[name], strict=True)):
-                    self._equal[name] = match
-                # Inputs do not count, because they match by definition.
-                counts["by name" if match == namesake else "by value"] += name not in self._second.inputs
-            elif namesake in expected and (self._are_names_kept or name in self._names):
-                self._different[name] = namesake
-        self._match_by_reads(set(expected).difference(self._close.values(), self._different.values()))
-        counts["different"] = len(self._different)
-        return +counts  # without counts of 0
-
-    def _match_by_reads(self, unmatched: set[str]) -> None:
-        """Match values that differ, if the nodes that write them correspond.
-
-        Two nodes correspond if the values that they read are matched with each other, and if the nodes have the same
-        operator or the same operators read their outputs. `unmatched` contains the values of the first model without a
-        match. Values that are matched here are removed from `unmatched`.
-        """
-        nodes_by_reads: dict[tuple[str, ...], list[GraphNode]] = {}
-        for node in self._first.nodes:
-            nodes_by_reads.setdefault(node.reads, []).append(node)
-        readers = [_list_readers(graph) for graph in (self._first, self._second)]
-        matched = self._close | self._different
-        for node in self._second.nodes:
-            if not matched.keys().isdisjoint(node.writes):
-                continue
-            reads = tuple(matched.get(name, "") for name in node.reads)
-            for other in nodes_by_reads.get(reads, ()):
-                written_pairs = dict(zip(node.writes, other.writes, strict=False))
-                is_alike = node.op_type == other.op_type or all(
-                    readers[1][name] == readers[0][first_name] for name, first_name in written_pairs.items()
-                )
-                if is_alike and unmatched.issuperset(other.writes):
-                    matched |= written_pairs
-                    self._different |= written_pairs
-                    unmatched.difference_update(other.writes)
-                    break
+    def __init__(self, matches: Matches) -> None:
+        self.matches = matches
+        self._first, self._second, self._good, self._bad = matches.first, matches.second, matches.good, matches.bad
+        self._right_values = {name: matches.runs[0][matches.name_in_first(name)] for name in self._second.inputs}
 
     def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
         """Return the first part of the second model whose value differs; None if there is no such part.
@@ -173,7 +62,12 @@ class Pair:
             tolerance: The accepted difference of computed values; None for the default of their type.
         """
         random_part: Located | None = None
-        for located in self._find_parts(output, tolerance, is_failing=False):
+        # Later calls test close values again, because the tolerance of another output may be smaller.
+        right = dict(self.matches.close)
+        for located in self._find_parts([output] if output else self._second.outputs, right, tolerance):
+            if located.case.failure.is_of_run:  # only the cut makes the part fail, because the second model runs
+                continue
+            self._accept(located, right)
             if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
                 return self._enter_body(located, tolerance)
             random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
@@ -181,90 +75,111 @@ class Pair:
 
     def find_failing_part(self, failure: Failure) -> Located | None:
         """Return the part that causes a failure of the run of the second model; None if no such part was found."""
+        right = dict(self.matches.close)
         for _ in range(_MAX_CANDIDATES):
-            located = next(self._find_parts("", None, is_failing=True), None)
+            located = next(self._find_parts(self._second.outputs, right, None), None)
             if located is None:
                 return None
+            self._accept(located, right)
             cause = self._confirm_cause(located, failure)
             if cause is not None:
                 return self._enter_body(cause, None)
-            # Values that turned out to be right are no candidates any more.
-            self._different = {name: first for name, first in self._different.items() if name not in self._close}
+            for name in right:  # values that turned out to be right are no candidates any more
+                self.matches.different.pop(name, None)
         return None
 
-    def _find_parts(self, output: str, tolerance: Tolerance | None, *, is_failing: bool) -> Iterator[Located]:
-        """Yield the parts that do not compute the expected values; see `find_next_part`.
+    def _accept(self, located: Located, right: dict[str, str]) -> None:
+        """Let the next parts take the value of a part from the first model."""
+        assert located.counterpart is not None
+        matches, name = self.matches, located.case.outputs[0]
+        right[name] = matches.close[name] = matches.equal[name] = located.counterpart.outputs[0]
+        matches.different.pop(name, None)
 
-        If the second model runs (not `is_failing`), a part that does not run is left out, because its nodes run there.
+    def _find_parts(
+        self, outputs: Sequence[str], right: dict[str, str], tolerance: Tolerance | None
+    ) -> Iterator[Located]:
+        """Yield the parts that do not run, or that do not compute the expected values.
+
+        Args:
+            outputs: The names of the outputs that the parts lead to.
+            right: The values that the parts take from the first model, with their names there. Values that turn out to
+                be right are added. The caller may also add values.
+            tolerance: See `find_next_part`.
         """
-        # Later calls test close values again, because the tolerance of another output may be smaller.
-        close = self._close if is_failing else dict(self._close)
-        outputs = [name for name in ([output] if output else self._second.outputs) if name not in self._equal]
+        outputs = [name for name in outputs if name not in self.matches.equal]
         needed: set[str] = set()
-        for candidate in self._list_candidates(outputs, close):
+        for candidate in self._list_candidates(outputs, right):
             needed |= {candidate.counterpart, *candidate.inputs.values()}
             needed |= find_boundary(self._first, candidate.first_nodes)
-        arrays = dict(compute_all(self._first, self._sides[0], self._inputs, needed))
-        for candidate in self._list_candidates(outputs, close):
-            located, name = self._locate(candidate, arrays, tolerance, close), candidate.output
-            if located is not None and (is_failing or not located.case.failure.is_of_run):
-                # The next parts take this value as equal. An output may have no entry in `_different`.
-                close[name] = self._close[name] = self._equal[name] = self._different.pop(name, candidate.counterpart)
+        arrays = dict(compute_all(self._first, self._good, self.matches.runs[0], needed))
+        for candidate in self._list_candidates(outputs, right):
+            located = self._locate(candidate, arrays, tolerance, right)
+            if located is not None:
                 yield located
 
     def _confirm_cause(self, located: Located, failure: Failure) -> Located | None:
         """Return a part if it causes the failure of the second model, otherwise None.
 
-        A part that does not run is the cause if it fails like the model. A part that runs is the cause if the rest of
-        the model fails with the value of the part, and runs with the expected value.
+        A part that does not run is the cause if it fails like the model, or if the model fails at a later node. A part
+        that runs is the cause if the rest of the model fails with its value. In the last two cases, the rest must also
+        run with the expected value.
         """
         case, expected, _ = located
         if case.failure.is_of_run:
+            named = find_named(self._second, failure)
             # In a part with fixed sizes, the node may already fail when the engine infers shapes, with another message.
-            is_named = case.numbers[-1] in find_named(self._second, failure)
-            return located if is_named or case.failure.is_like(failure) else None
-        actual = self._sides[1].try_run(case.model, case.inputs)
-        fails = not isinstance(actual, Failure) and self._does_rest_fail(self._right_values | _list_arrays(actual))
+            if case.numbers[-1] in named or case.failure.is_like(failure):
+                return located
+            named_values = [name for i in named for name in self._second.nodes[i].writes]
+            may_be_cause = case.numbers[-1] in find_ancestors(self._second, named_values)
+            note = "alone it fails in another way than the second model, which runs with the right value in its place"
+        else:
+            actual = self._bad.try_run(case.model, case.inputs)
+            values = self._right_values | _list_arrays({} if isinstance(actual, Failure) else actual)
+            may_be_cause = not isinstance(actual, Failure) and not self._does_rest_run(values)
+            note = "with the right value in its place the second model runs, and with this value it fails"
         # Later parts are tested with the right value of this part.
         self._right_values |= _list_arrays(expected or {})
-        if not fails or self._does_rest_fail(self._right_values):
-            return None
-        note = "with the right value in its place the second model runs, and with this value it fails"
-        return located._replace(case=replace(case, note=note))
+        if may_be_cause and self._does_rest_run(self._right_values):
+            return located._replace(case=replace(case, note=note))
+        return None
 
-    def _does_rest_fail(self, known: Mapping[str, Array]) -> bool:
-        """Return whether the nodes of the second model that compute the outputs from `known` values fail."""
+    def _does_rest_run(self, known: Mapping[str, Array]) -> bool:
+        """Return whether the nodes of the second model that compute the outputs from `known` values run."""
         outputs = [name for name in self._second.outputs if name not in known]
+        if not outputs:
+            return True
         rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
-        if rest is None or not outputs:
+        if rest is None:
             return False
         rest = replace(rest, has_fixed_shapes=True)
-        return isinstance(self._sides[1].try_run(rest.model, rest.inputs), Failure)
+        return not isinstance(self._bad.try_run(rest.model, rest.inputs), Failure)
 
-    def _list_candidates(self, outputs: Sequence[str], close: Mapping[str, str]) -> Iterator[_Candidate]:
+    def _list_candidates(self, outputs: Sequence[str], right: Mapping[str, str]) -> Iterator[_Candidate]:
         """Yield the parts to test: first those that compute a value that differs, then those that compute an output.
 
-        First, each part begins at values of `close`. The caller may add values to `close` before it takes the next
+        First, each part begins at values of `right`. The caller may add values to `right` before it takes the next
         part. Then the parts are repeated, but begin at equal values, because small deviations may add up.
         """
+        matches = self.matches
         # The path begins at equal values alone, because the nodes before a close value may still be the cause.
-        path = sorted(find_ancestors(self._second, outputs, self._equal))
+        path = sorted(find_ancestors(self._second, outputs, matches.equal))
         written = [name for number in path for name in self._second.nodes[number].writes]
-        different = [name for name in written if name in self._different][:_MAX_CANDIDATES]
-        targets = {name: self._different[name] for name in different}
-        targets |= {name: self._names.get(name, name) for name in outputs}
-        for matched, (name, counterpart) in product((close, self._equal), targets.items()):
-            nodes = find_ancestors(self._second, [name], matched)
-            inputs = {value: matched.get(value, value) for value in find_boundary(self._second, nodes)}
-            first_nodes = find_ancestors(self._first, [counterpart], set(matched.values()))
+        different = [name for name in written if name in matches.different][:_MAX_CANDIDATES]
+        targets = {name: matches.different[name] for name in different}
+        targets |= {name: matches.name_in_first(name) for name in outputs}
+        for known, (name, counterpart) in product((right, matches.equal), targets.items()):
+            nodes = find_ancestors(self._second, [name], known)
+            inputs = {value: known.get(value, value) for value in find_boundary(self._second, nodes)}
+            first_nodes = find_ancestors(self._first, [counterpart], set(known.values()))
             yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
 
     def _locate(
-        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, close: dict[str, str]
+        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, right: dict[str, str]
     ) -> Located | None:
         """Run a part on values of the first model, and return the part if it fails or computes another value.
 
-        If the part computes the expected value, add it to `close` and return None. Also return None if the first model
+        If the part computes the expected value, add it to `right` and return None. Also return None if the first model
         lacks a value that the part needs.
         """
         output, counterpart, nodes, first_nodes, inputs = candidate
@@ -274,16 +189,17 @@ class Pair:
         if not nodes or case is None or first_case is None or counterpart not in arrays:
             return None
         case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
-        actual = self._sides[1].try_run(case.model, case.inputs)
+        actual = self._bad.try_run(case.model, case.inputs)
         if isinstance(actual, Failure):
             failure: Failure | None = actual
         else:
             tolerance = tolerance or inner_tolerance_of(expected)
             failure = compare_values(output, actual.get(output), expected, tolerance).failure
         if failure is None:
-            close[output] = counterpart
+            right[output] = counterpart
             return None
-        return Located(replace(case, failure=failure, suspects=case.nodes), {output: expected}, first_case)
+        suspects = case.nodes if len(case.nodes) > 1 else ()
+        return Located(replace(case, failure=failure, suspects=suspects), {output: expected}, first_case)
 
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
         """Search the runs of the bodies of a control flow node in order. Return the first part of a body that differs.
@@ -291,56 +207,50 @@ class Pair:
         Return `located` if no such part is found, or if `located` and its counterpart are not one control flow node
         each.
         """
-        case, _, counterpart = located
+        case, counterpart = located.case, located.counterpart
         assert counterpart is not None
         if len(case.numbers) != 1 or len(counterpart.numbers) != 1:
             return located
-        first_runs, second_runs = (
-            part.graph.bodies(part.numbers[0], part.values, side.run)
-            for part, side in zip((counterpart, case), self._sides, strict=True)
-        )
+        first_runs = counterpart.graph.bodies(counterpart.numbers[0], counterpart.values, self._good.run)
+        second_runs = case.graph.bodies(case.numbers[0], case.values, self._bad.run)
         with suppress(RunFailed):  # the engine cannot run a body outside its node
             for first, second in zip(first_runs, second_runs, strict=False):
-                expected, actual = (
-                    side.try_run(body.graph.whole(), body.inputs)
-                    for body, side in zip((first, second), self._sides, strict=True)
-                )
+                is_named = case.failure.is_of_run and find_named(second.graph, case.failure)
+                if not second.is_run and not is_named:
+                    continue
+                actual = self._bad.try_run(second.graph.whole(), second.inputs)
                 if isinstance(actual, Failure) and not case.failure.is_of_run:
                     break  # the body runs in the model, so that only the cut makes it fail
-                # Both bodies run on the same values, but a format or an optimizer may have given them other names.
-                names = match_by_value(first.inputs, second.inputs)
-                if isinstance(expected, Failure) or isinstance(actual, Failure):
-                    # Without values, outputs are matched by name, or else by position.
-                    outputs = zip(second.graph.outputs, first.graph.outputs, strict=False)
-                    names |= {name: name if name in first.graph.outputs else other for name, other in outputs}
-                else:
-                    names |= match_by_value(expected, actual, has_faults=True)
-                # `_run_both` looks up an input of the second body by its name in `names`, or else by its own name. The
-                # first body wins if both bodies have an input of one name, because `names` maps to its names.
+                names = _match_bodies(first, second)
+                # The inputs have the names of the first body in `names`, or else their own. The first body wins if both
+                # bodies have an input of one name, because `names` maps to its names.
                 inputs = {**second.inputs, **first.inputs}
-                inner = Pair(first.graph, second.graph, self._sides, names, [inputs])
+                inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
                 if isinstance(actual, Failure):
                     inner_part = inner.find_failing_part(actual)
                 else:
-                    inner_part = inner.find_next_part("", tolerance)
+                    inner_part = inner.find_next_part("", tolerance) if second.is_run else None
                 if inner_part is not None:
-                    scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
                     note = inner_part.case.note
                     if case.failure.is_of_run and not isinstance(actual, Failure):
                         note = "the body runs alone, so that this difference may not be the cause"
+                    scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
                     inner_case = replace(inner_part.case, scope=scope, holder=case.culprit, note=note)
                     return inner_part._replace(case=inner_case)
         return located
 
 
+def _match_bodies(first: Body, second: Body) -> dict[str, str]:
+    """Map names of inputs and outputs of the second of two bodies to names of the first.
+
+    Both bodies run on the same values, but a format or an optimizer may have given them other names. So the inputs are
+    matched by value. The outputs are matched by name or position, because a wrong output may equal another output.
+    """
+    first_names, second_names = first.graph.outputs, second.graph.outputs
+    has_same = set(second_names) <= set(first_names)
+    outputs = zip(second_names, second_names if has_same else first_names, strict=False)
+    return match_by_value(first.inputs, second.inputs) | dict(outputs)
+
+
 def _list_arrays(values: Mapping[str, Value]) -> dict[str, Array]:
     return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-
-
-def _list_readers(graph: Graph) -> dict[str, list[str]]:
-    """Map each value to the sorted operators that read it. An output of the graph also has the reader ""."""
-    readers: dict[str, list[str]] = {name: [] for node in graph.nodes for name in node.writes}
-    for node in sorted(graph.nodes, key=lambda node: node.op_type):
-        for name in node.reads:
-            readers.setdefault(name, []).append(node.op_type)
-    return {name: ["", *operators] if name in graph.outputs else operators for name, operators in readers.items()}

@@ -85,6 +85,7 @@ class Part:
             "op_type": case.culprit.op_type,
             "scope": list(case.scope),
             "nodes": [{"name": node.name, "op_type": node.op_type} for node in case.nodes],
+            "suspects": [{"name": node.name, "op_type": node.op_type} for node in case.suspects],
             "kind": case.failure.kind,
             "output": case.failure.output,
             "message": case.failure.message,

@@ -243,12 +243,16 @@ class Search:
         with suppress(RunFailed):  # the engine `good` cannot run a body outside its node
             for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
                 progress.say(f"running {body.title} of {best.culprit}")
+                named = find_named(body.graph, best.failure) if best.failure.is_of_run else []
+                if not body.is_run and not named:
+                    continue
                 written = {name for node in body.graph.nodes for name in node.writes}
                 outputs = [name for name in body.graph.outputs if name in written]
                 whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
-                failure = None if whole is None else self._failure_of(whole)
+                # The message of the control flow node is longer than that of its body, so that they are not alike.
+                failure = None if whole is None else self._failure_of(whole, is_any_alike=bool(named))
                 if failure is None:
-                    for i in find_named(body.graph, best.failure) if best.failure.is_of_run else ():
+                    for i in named:
                         note = f"the engine names {body.graph.nodes[i]} in it, but runs its body alone on these values"
                         best = replace(best, note=note)
                     continue
@@ -275,11 +279,11 @@ class Search:
         self.best = replace(case, failure=failure, note=self._note)
         return True
 
-    def _failure_of(self, case: Case) -> Failure | None:
-        """Return the failure of a case if it is like the failure of the model, otherwise None."""
+    def _failure_of(self, case: Case, *, is_any_alike: bool = False) -> Failure | None:
+        """Return the failure of a case if it is like the failure of the model or `is_any_alike`, otherwise None."""
         result = self._compare(case)
         if isinstance(result, Failure):
-            return result if result.is_like(self._failure) else None
+            return result if is_any_alike or result.is_like(self._failure) else None
         return next((each.failure for each in result if each.kind), None)
 
     def _compare(

@@ -16,11 +16,13 @@ from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
 from sliceport.engines.registry import model_engines
 from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory, unknown_name
 from sliceport.sandbox import supervisor
-from sliceport.sandbox.child import this_process
+from sliceport.sandbox.child import seconds_left, this_process
 from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildTimedOut
 from sliceport.wording import shorten
 
 Result = Mapping[str, Value] | Failure
+_SHARE = 0.75
+"""The share of the time left by --timeout that a search may take. The rest is for the report."""
 
 
 class BudgetSpent(SliceportError):
@@ -64,6 +66,13 @@ class Budget:
         if remaining <= 0:
             raise BudgetSpent(f"the search was ended after {self.seconds:g} s")
         return remaining
+
+    def end_before_timeout(self) -> None:
+        """Shorten the time, if --timeout would end this process before a report is written."""
+        left = seconds_left()
+        if left is not None:
+            seconds = round(time.monotonic() - self._start + _SHARE * left, 1)
+            self.seconds = seconds if self.seconds is None else min(seconds, self.seconds)
 
 
 @dataclass(frozen=True)

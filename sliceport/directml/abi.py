@@ -100,10 +100,10 @@ class Image:
             return value  # type: ignore[no-any-return]
         if kind in ("uints", "ints"):
             return self._add_array("I" if kind == "uints" else "i", value)
-        tensors = [self._add_tensor(tensor) for tensor in (value if kind == "outputs" else (value,))]
+        buffers = [self._add_tensor(tensor) for tensor in (value if kind == "outputs" else (value,))]
         # A DML_TENSOR_DESC has 16 bytes, so `_add` puts no padding between them, and they form an array.
-        array_of_tensors = [self._add_struct(DML_TENSOR_DESC, [_BUFFER, tensor]) for tensor in tensors]
-        return array_of_tensors[0] if array_of_tensors else None  # null for a SPLIT without outputs
+        descs = [self._add_struct(DML_TENSOR_DESC, [_BUFFER, buffer]) for buffer in buffers]
+        return descs[0] if descs else None  # null for a SPLIT without outputs
 
     def _add_tensor(self, tensor: BufferTensor) -> _Address:
         """Add a DML_BUFFER_TENSOR_DESC and its arrays."""
@@ -121,7 +121,7 @@ class Image:
         )
 
     def _add_array(self, code: str, values: Sequence[int]) -> _Address:
-        """Add an array of numbers, and `_PADDING` zeros after it. `code` is the numbers' type in the module `array`."""
+        """Add an array of numbers, and `_PADDING` zeros after it. `code` is a type code of Python's module `array`."""
         try:
             return self._add(array(code, [*values, *(0,) * _PADDING]).tobytes())
         except OverflowError as error:
@@ -158,7 +158,7 @@ def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_
     base = ctypes.addressof(memory)
     for position in pointers:
         ctypes.c_uint64.from_address(base + position).value += base
-    return memory
+    return memory  # the addresses are valid only while this array exists
 
 
 class NativeOperator:

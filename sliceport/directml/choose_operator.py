@@ -30,8 +30,8 @@ _Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator
 class NotLoweredError(Exception):
     """The error for a copy that no operator can perform. `code` becomes the code of the node's `Refusal`."""
 
-    def __init__(self, code: str, rule: str) -> None:
-        super().__init__(rule)
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
         self.code = code
 
 
@@ -132,11 +132,11 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
             elements = max(tensor.element_count, tensor.physical_size)
             raise NotLoweredError(
                 "size_limit",
-                f"a tensor of {elements} {carrier.data_type.name} elements, in a buffer of "
+                f"a tensor that has or spans {elements} {carrier.data_type.name} elements, in a buffer of "
                 f"{tensor.total_tensor_size_in_bytes} bytes, exceeds DirectML's limit of {UINT32_MAX} elements",
             )
         if tensor.may_overlap and tensor is not input_tensor:
-            raise NotLoweredError("invalid", "the output's strides put two elements at one address")
+            raise NotLoweredError("invalid", "the output's strides may put two elements at one address")
     rank = max(len(copy.sizes), support.min_rank, 1)
     padded = [tensor.padded_to(rank) for tensor in outputs]
     return build(copy, input_tensor.padded_to(rank), padded, rank - len(copy.sizes))
@@ -157,12 +157,12 @@ def _build_slice1(
 
 
 def _build_slice(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int) -> Slice:
-    ranges = copy.selected[0]
+    ranges = copy.selected[0]  # a Slice has one output
     return Slice(
         input_tensor,
         outputs[0],
         input_tensor.rank,
-        (0,) * added_dims + tuple(selected[0] for selected in ranges),
+        (0,) * added_dims + tuple(selected.start for selected in ranges),
         (1,) * added_dims + tuple(map(len, ranges)),
         (1,) * added_dims + tuple(selected.step for selected in ranges),
     )

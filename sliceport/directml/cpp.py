@@ -97,7 +97,7 @@ def _define_operator(operator: Operator, name: str) -> Iterator[str]:
 
 
 def _define_tensors(tensors: Sequence[BufferTensor], name: str) -> Iterator[str]:
-    """Yield the definitions of tensors' constants. The array `name` of DML_TENSOR_DESC comes last."""
+    """Define the sizes, strides and descriptor of each tensor, and then the array `name` of DML_TENSOR_DESC."""
     for i, tensor in enumerate(tensors):
         strides = "nullptr"
         yield _define_numbers("UINT", f"{name}_{i}_sizes", tensor.sizes)
@@ -114,14 +114,14 @@ def _define_tensors(tensors: Sequence[BufferTensor], name: str) -> Iterator[str]
     yield f"inline constexpr DML_TENSOR_DESC {name}[] = {{{descs}}};"
 
 
-def _define_numbers(kind: str, name: str, values: Sequence[int]) -> str:
-    return f"inline constexpr {kind} {name}[] = {{{', '.join(map(str, values))}}};"
+def _define_numbers(c_type: str, name: str, values: Sequence[int]) -> str:
+    return f"inline constexpr {c_type} {name}[] = {{{', '.join(map(str, values))}}};"
 
 
-def _define_array(kind: str, name: str, items: Sequence[str]) -> list[str]:
+def _define_array(c_type: str, name: str, items: Sequence[str]) -> list[str]:
     """Return the lines of a std::array, which may be empty, with one item per line."""
-    declaration = f"inline constexpr std::array<{kind}, {len(items)}> {name}"
-    if not items:  # an empty std::array need not contain the C array that the inner braces below initialize
+    declaration = f"inline constexpr std::array<{c_type}, {len(items)}> {name}"
+    if not items:  # an empty std::array may contain no C array for the inner braces below
         return [f"{declaration}{{}};\n"]
     return [f"{declaration} = {{{{", *(f"    {item}," for item in items), "}};\n"]
 

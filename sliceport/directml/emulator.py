@@ -42,6 +42,7 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
 
     Raises:
         InvalidDescriptor: The operator breaks a rule, or a buffer is too small for its tensor.
+        ValueError: The number of `outputs` is not the number of the operator's outputs.
     """
     check(operator)
     if outputs is None:
@@ -58,11 +59,11 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
 
 
 def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[np.generic]:
-    """Return a view of the buffer as elements of the tensor's width, or raise InvalidDescriptor if it is too small."""
+    """View `data` as unsigned integers as wide as the tensor's elements. Raise InvalidDescriptor if it is too small."""
     width = tensor.data_type.bits // 8
     extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.sizes, _strides(tensor), strict=True))
     if data.size < extent * width:
-        raise InvalidDescriptor(f"{name}: the tensor reaches {extent * width} bytes, but its buffer has {data.size}.")
+        raise InvalidDescriptor(f"{name}: the tensor needs {extent * width} bytes, but its buffer has {data.size}.")
     whole = data[: data.size // width * width]  # NumPy views only whole elements
     return whole.view(np.dtype(f"u{width}"))
 

@@ -31,7 +31,7 @@ class FeatureLevel(IntEnum):
 
     @classmethod
     def parse(cls, text: str | FeatureLevel) -> FeatureLevel:
-        """Return the level that is written as `major.minor`. A `FeatureLevel` is returned as it is.
+        """Return the level that `text` names, such as "6.4". A `FeatureLevel` is returned unchanged.
 
         Raises:
             UsageError: DirectML has no such level, or `text` is of another type.

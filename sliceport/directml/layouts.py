@@ -66,14 +66,14 @@ def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
         return layout
     if not isinstance(layout, Mapping):
         raise UsageError(
-            "a layout must be a str, an axis order such as 'NHWC' or '0,2,3,1', or map names of values to strides, "
+            "a layout must be an axis order such as 'NHWC' or '0,2,3,1', or a mapping from names of values to strides, "
             f"got {layout!r}."
         )
     return {name: read_integers(strides, f"the strides of value {name!r}") for name, strides in layout.items()}
 
 
 def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:
-    """Return the strides that a layout gives to the tensor named `value`. Return None for packed row-major.
+    """Return the strides that a layout gives to the tensor named `value`. Return None for packed row-major strides.
 
     An axis order such as NHWC does not apply to a value of another rank.
 

@@ -110,14 +110,10 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
         kind = f"elements of type {node.element}" if node.element else "elements of unknown type"
         raise NotLoweredError("unsupported_type", f"DirectML has no data type that carries {kind}")
     source = state.buffers.locate_input(node)
-    aliases, cuts_to_copy = [], []
-    for cut in cuts:
-        alias = state.buffers.find_alias(cut, node, source)
-        if alias is None:
-            cuts_to_copy.append(cut)
-        else:
-            aliases.append(alias)
-    # If nothing reads the node, all outputs are computed.
+    cuts_with_aliases = [(cut, state.buffers.find_alias(cut, node, source)) for cut in cuts]
+    aliases = [alias for _, alias in cuts_with_aliases if alias is not None]
+    cuts_to_copy = [cut for cut, alias in cuts_with_aliases if alias is None]
+    # If nothing reads the node, all outputs are computed, because without a call its verdict would be `empty`.
     is_read = any(cut.used for cut in cuts)
     parts = [cut for cut in cuts_to_copy if cut.used or not is_read]
     split = _make_split_call(node.element, parts, source, state)
@@ -150,7 +146,7 @@ def _make_split_call(element: str, cuts: Sequence[Cut], source: Location, state:
     axis, order = tiled
     parts = [cuts[i] for i in order]
     if prod(parts[0].region.input_shape) > _MAX_ELEMENTS:
-        return None  # `_make_slice_call` raises an error for this size
+        return None  # too large for a tensor; `_make_slice_call` raises the error
     strides = [state.buffers.output_strides(cut) for cut in parts]
     copy = StridedCopy.of([cut.region for cut in parts], source.strides, strides, axis)
     try:

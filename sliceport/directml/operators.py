@@ -108,10 +108,10 @@ class Split:
         return self.output_tensors
 
     def _check_numbers(self) -> None:
-        """Raise InvalidDescriptor unless the outputs tile the axis and have the input's size on every other axis."""
+        """Raise InvalidDescriptor unless OutputCount and Axis are valid and the outputs' sizes fit the input's."""
         if self.output_count < 1 or self.output_count != len(self.output_tensors):
             raise InvalidDescriptor(
-                f"OutputCount must be at least 1 and the number of OutputTensors, got {self.output_count} and "
+                f"OutputCount must be at least 1 and equal the number of OutputTensors, got {self.output_count} and "
                 f"{len(self.output_tensors)}"
             )
         if not 0 <= self.axis < self.input_tensor.rank:
@@ -124,7 +124,7 @@ class Split:
                 )
             if dim != self.axis and any(output_size != size for output_size in sizes):
                 raise InvalidDescriptor(
-                    f"the outputs' sizes on dimension {dim} must equal the input's size {size}, got {sizes}"
+                    f"the outputs' sizes on axis {dim} must equal the input's size {size}, got {sizes}"
                 )
 
 
@@ -153,7 +153,7 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
     """Check an operator against the rules of its documentation page, as DirectML.dll applies them at a feature level.
 
     Raises:
-        InvalidDescriptor: A rule is broken; the message names the operator and the numbers that break it.
+        InvalidDescriptor: A rule is broken; the message names the operator and the rule.
     """
     try:
         support = operator.schema.support(level)

@@ -104,7 +104,7 @@ class LoweredNode:
 
     @property
     def resolved(self) -> Resolved:
-        """The node, which must be resolved. It always is for the verdicts `lowered`, `alias` and `empty`."""
+        """The node as a `Resolved`. It always is one if the verdict is `lowered`, `alias` or `empty`."""
         assert isinstance(self.node, Resolved)
         return self.node
 
@@ -125,7 +125,8 @@ class Source(Protocol):
             files: The DxDispatch file of each call, relative to `folder`, by the call's number.
 
         Raises:
-            ModelError: The annotated model cannot be written.
+            ModelError: The model cannot be serialized, its weights cannot be read, or it is too large for a file.
+            OSError: The file cannot be written.
         """
 
 
@@ -198,13 +199,13 @@ class Program:
         """Write `program.json`, `program.hpp`, and DxDispatch files for each call into a new folder.
 
         The annotated model is written, too, unless `source` is None. The folder is written under another name and then
-        renamed, so that it is never seen incomplete. With `overwrite`, the new folder replaces that of an earlier call.
+        renamed, so that it is never seen incomplete. With `overwrite`, it replaces the folder of an earlier `write`.
 
         Raises:
             UsageError: The folder cannot be written, or it exists and must not be replaced.
             ModelError: The annotated model cannot be written.
         """
-        # With `overwrite`, a folder that holds only these files is replaced. An earlier call may have written an ONNX
+        # With `overwrite`, a folder that holds only these files is replaced. An earlier `write` may have left an ONNX
         # model, although this model has another format.
         models = {"model.onnx"} if self.source is None else {"model.onnx", self.source.file_name}
         files = [f"dxdispatch/[0-9]*.{suffix}" for suffix in ("json", "input.npy", "output_[0-9]*.npy")]

@@ -54,7 +54,7 @@ class StridedCopy:
             regions: The non-empty region of each output; all have the same input shape.
             input_strides: Elements per step along each input axis; None for packed.
             output_strides: For each output, elements per step along each of its own axes; None for packed.
-            split_axis: The input axis that the regions tile, for a copy that becomes one SPLIT.
+            split_axis: The input axis that the regions tile, for a copy that becomes one SPLIT; None for one region.
         """
         shape = regions[0].input_shape
         all_packed = input_strides is None and all(strides is None for strides in output_strides)
@@ -74,7 +74,7 @@ class StridedCopy:
         candidates = [copy._reorder(order)._coalesce() for order in copy._list_orders()]
         # Prefer few axes, because operators accept few. Of candidates with equally many axes, prefer one with an
         # innermost stride of 1, because small elements can then be copied in groups.
-        return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._is_unit_innermost))
+        return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._has_unit_innermost_stride))
 
     @property
     def counts(self) -> tuple[tuple[int, ...], ...]:
@@ -82,8 +82,8 @@ class StridedCopy:
         return tuple(tuple(map(len, selected)) for selected in self.selected)
 
     @property
-    def _is_unit_innermost(self) -> bool:
-        """Whether the elements of the innermost axis are adjacent, so that several can be copied as one."""
+    def _has_unit_innermost_stride(self) -> bool:
+        """Whether the innermost stride of every buffer is 1, so that several elements can be copied as one."""
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> StridedCopy | None:
@@ -142,7 +142,7 @@ class StridedCopy:
         # Only a SPLIT has several outputs. They all select the whole of every axis but the split axis, so the same axes
         # merge for each output.
         sizes, _, innermost = merged[0]
-        # `innermost[i]` is the last original axis in merged axis i, and `groups[i]` are all of them.
+        # `innermost[i]` is the last of the original axes that became merged axis i. `groups[i]` is their range.
         groups = [range(0 if i == 0 else innermost[i - 1] + 1, last + 1) for i, last in enumerate(innermost)]
         output_strides = tuple(
             tuple(_take_innermost_stride(group, counts, strides) for group in groups)
@@ -160,11 +160,11 @@ class StridedCopy:
         )
 
     def _is_contiguous(self, axis: int) -> bool:
-        """Whether a step along `axis` skips exactly the whole next axis, in the input and in every output.
+        """Whether the stride of `axis` equals the extent of the next axis, in the input and in every output.
 
-        In an output, the stride of an axis with one selected index has no meaning. For such an axis, the stride of the
-        nearest outer axis with several indices is compared, if the input is contiguous up to that axis. Otherwise the
-        strides of the axes before and after an axis with one index would never be compared.
+        In an output, the stride of an axis with one selected index has no meaning. If `axis` has one index, the nearest
+        outer axis with several indices takes its place, as long as the input is contiguous in between. Otherwise the
+        axes on both sides of `axis` could be merged although nothing has compared their strides.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):
@@ -178,7 +178,7 @@ class StridedCopy:
         return True
 
     def _is_contiguous_in_input(self, axis: int) -> bool:
-        """Whether a step along `axis` of the input skips exactly the next axis. False if this is the split axis."""
+        """Whether `axis` and the next axis are contiguous in the input. False if the next axis is the split axis."""
         inner = axis + 1  # an output has only a part of the split axis
         return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
 
@@ -196,7 +196,7 @@ class StridedCopy:
         """Return this copy with every `group` neighbouring elements replaced by one larger element.
 
         Return None if the copy does not move whole larger elements. But the last larger element of a buffer may be
-        partly padding, like the last byte of a tensor of 4-bit elements.
+        partly padding, like the last byte of 4-bit elements. A copy of a single element is returned unchanged.
         """
         if not self.sizes:  # a single element, which is copied with the padding after it
             return self
@@ -229,12 +229,12 @@ class StridedCopy:
 
 
 def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
-    """Return the stride of an output for each input axis, or 1 for an axis with one selected index."""
+    """Return `strides` of a non-empty region's output by input axis, and 1 for an axis with one selected index."""
     # Only axes of size 1 are added or dropped, so ranges of several indices match the other output axes in order.
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the stride of the innermost axis in `group` with several indices. Otherwise any stride fits."""
+    """Return the stride of the innermost axis in `group` whose count exceeds 1. If no count does, any stride fits."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

@@ -114,7 +114,7 @@ def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int
 
 
 def _span(sizes: Sequence[int], strides: Sequence[int] | None) -> int:
-    """Return how many elements of its buffer a tensor spans, from first to last. Strides of None are packed."""
+    """Return how many elements of its buffer a tensor spans, from first to last. None stands for packed strides."""
     if strides is None or 0 in sizes:
         return prod(sizes)
     return 1 + element_offset([size - 1 for size in sizes], strides)
@@ -160,7 +160,7 @@ class BufferTensor:
         if strides is not None:
             strides = tuple(strides)
             if len(strides) != len(sizes):
-                raise InvalidDescriptor(f"{len(sizes)} sizes need as many strides, got {len(strides)}")
+                raise InvalidDescriptor(f"{len(sizes)} sizes need {len(sizes)} strides, got {len(strides)}")
             packed = packed_strides(sizes)
             if all(size == 1 or own == usual for size, own, usual in zip(sizes, strides, packed, strict=True)):
                 strides = None
@@ -168,7 +168,7 @@ class BufferTensor:
 
     @property
     def rank(self) -> int:
-        """DimensionCount."""
+        """Number of dimensions (DimensionCount)."""
         return len(self.sizes)
 
     @property
@@ -217,7 +217,7 @@ class BufferTensor:
         return len(offsets) < self.element_count
 
     def padded_to(self, rank: int) -> BufferTensor:
-        """Return the same tensor with leading dimensions of 1 up to `rank`.
+        """Return the same tensor with leading dimensions of 1, so that its rank is at least `rank`.
 
         >>> BufferTensor.of(DataType.FLOAT32, (3, 5)).padded_to(4).sizes
         (1, 1, 3, 5)
@@ -225,9 +225,9 @@ class BufferTensor:
         missing = rank - self.rank
         if missing <= 0:
             return self
-        strides = self.strides
+        strides = self.strides or None  # strides of no dimension are packed
         if strides is not None:
-            # The stride of a dimension of size 1 is never used, but it must fit its field.
+            # The stride of a packed tensor. A dimension of size 1 never uses its stride, which must only fit the field.
             strides = (min(self.sizes[0] * strides[0], UINT32_MAX),) * missing + strides
         return replace(self, sizes=(1,) * missing + self.sizes, strides=strides)
 
@@ -251,16 +251,16 @@ class BufferTensor:
             raise InvalidDescriptor(f"{name}: sizes must be between 1 and {UINT32_MAX}, got {list(self.sizes)}")
         if self.strides is not None:
             if len(self.strides) != self.rank:
-                raise InvalidDescriptor(f"{name}: {self.rank} sizes need as many strides, got {len(self.strides)}")
+                raise InvalidDescriptor(f"{name}: {self.rank} sizes need {self.rank} strides, got {len(self.strides)}")
             if not all(0 <= stride <= UINT32_MAX for stride in self.strides):
                 raise InvalidDescriptor(f"{name}: strides must be between 0 and {UINT32_MAX}, got {list(self.strides)}")
         elements = max(self.element_count, self.physical_size)
         if elements > UINT32_MAX:
-            raise InvalidDescriptor(f"{name}: {elements} elements are more than DirectML addresses ({UINT32_MAX})")
+            raise InvalidDescriptor(f"{name}: {elements} elements exceed DirectML's limit of {UINT32_MAX}")
         needed = buffer_size(self.data_type, self.sizes, self.strides)
         if self.total_tensor_size_in_bytes < needed:
             raise InvalidDescriptor(
-                f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, but the sizes and strides reach "
+                f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, but the sizes and strides need "
                 f"{needed} bytes"
             )
         if not self.is_addressable:

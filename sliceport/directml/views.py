@@ -15,7 +15,7 @@ from sliceport.slicing.node import Cut, Resolved
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The place of a value in a buffer, and its strides in elements; strides of None are packed row-major."""
+    """The place of a value in a buffer, and its strides in elements; None stands for packed row-major strides."""
 
     binding: Binding
     strides: Strides | None = None
@@ -41,7 +41,7 @@ class Buffers:
         return Location(Binding(node.input), find_strides(self._options.input_layout, node.input, shape))
 
     def store_output(self, cut: Cut, node: Resolved) -> None:
-        """Store where a lowered node writes an output, so that later nodes read it there."""
+        """Store the location of an output that a lowered node writes, for later nodes. A view keeps its location."""
         # `find_alias` has already stored the location of a view.
         self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
@@ -75,20 +75,20 @@ class Buffers:
         if offset_bits % 8 or byte_offset % MINIMUM_ALIGNMENT:
             return None
         strides = _find_view_strides(region, input_strides)
-        tensor = self._describe_view(node.element, region.output_shape, strides)
+        tensor = self._make_view_tensor(node.element, region.output_shape, strides)
         if tensor is None:
             return None
         binding = Binding(source.binding.value, byte_offset)
         self._outputs[node.scope, cut.output] = Location(binding, strides)
         return Alias(cut.output, binding.value, byte_offset, tensor)
 
-    def _describe_view(self, element: str, shape: tuple[int, ...], strides: Strides) -> BufferTensor | None:
+    def _make_view_tensor(self, element: str, shape: tuple[int, ...], strides: Strides) -> BufferTensor | None:
         """Return the tensor of a view. Return None if the slice operator of the feature level does not accept it."""
         level = self._options.feature_level
         support = SLICE1.support(level) or SLICE.support(level)
         assert support is not None  # SLICE exists at every level
         carrier = next(find_carriers(element, support.data_types))  # unsigned types carry any element, so one exists
-        if carrier.spread > 1 or carrier.group > 1:  # the carrier is narrower or wider than an element
+        if carrier.spread > 1 or carrier.group > 1:  # no accepted type is as wide as an element
             return None
         tensor = BufferTensor.of(carrier.data_type, shape, strides).padded_to(support.min_rank)
         if tensor.rank > support.max_rank or not tensor.is_addressable:

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sliceport.checking import KINDS, harden_command
+from sliceport.checking import KINDS
 from sliceport.report.page import open_template
 from sliceport.report.table import printable, wrap
+from sliceport.shell import join
 from sliceport.wording import count_of
 
 Result = Mapping[str, Any]
 """The file name `model`, with the values of `CheckReport.to_json()`, or with the `error` that prevented the check."""
 LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
 """The levels of kinds in SARIF and on GitHub."""
-HINT = "sliceport check --engines all MODEL adds engines that are known from the reports of users alone"
+HINT = "--engines all adds engines that are known from the reports of users alone"
+"""The last line, after the command if it has one model."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +73,9 @@ class Group:
         return list(dict.fromkeys(issue for engine in self.entry["engines"] for issue in engine["issues"]))
 
     @property
-    def help(self) -> str:
-        """The command to run, or the change to make by hand."""
-        advice: str = self.entry["help"]
-        if not advice.startswith("sliceport harden"):
-            return advice
-        engines = self.entry["engines"]
-        targets = [engine["target"] for engine in engines if engine["target"]]
-        return harden_command(self.model, [engine["engine"] for engine in engines], targets)
-
-    @property
     def message(self) -> str:
         """The id of the defect, the detail, the behavior of the engines, and the help, as one line."""
-        return f"{': '.join(filter(None, (self.entry['id'], self.detail, self.effects)))}; {self.help}"
+        return f"{': '.join(filter(None, (self.entry['id'], self.detail, self.effects)))}; {self.entry['help']}"
 
     def __str__(self) -> str:
         return f"{len(self.nodes)} {self.op}: {self.message}"
@@ -140,7 +132,7 @@ def _name_engines(names: Sequence[str]) -> str:
 def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None, hint: bool) -> str:
     """Format the findings about models for people, a section for each model. If no model was checked, return "".
 
-    Lines are wrapped to `columns`, unless it is None. With `hint`, `HINT` is the last line.
+    Lines are wrapped to `columns`, unless it is None. With `hint`, the last line ends in `HINT`.
     """
     if all("error" in result for result in results):
         return ""  # stderr has the reasons
@@ -152,7 +144,8 @@ def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None,
             lines.append(result["model"])
         for line in _format_model(result, verbose):
             lines += wrap(line, columns, hanging=4)
-    return "\n".join([*lines, HINT] if hint else lines)
+    command = join(["sliceport", "check", results[0]["model"]]) + " " if len(results) == 1 else ""
+    return "\n".join([*lines, f"{command}{HINT}"] if hint else lines)
 
 
 def _format_model(result: Result, verbose: bool) -> Iterator[str]:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from sliceport import __version__
 from sliceport.report.check import LEVELS, Group, Result, group_findings
+from sliceport.shell import join
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _HOME = "https://github.com/sliceport/sliceport"
@@ -45,12 +46,13 @@ def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
 def _reporting_descriptor(group: Group) -> dict[str, Any]:
     """Build a reportingDescriptor (3.49)."""
     entry = group.entry
+    advice = entry["help"].replace(join([group.model]), "MODEL")  # the rule is about every model
     return {
         "id": group.rule,
         "shortDescription": {"text": entry["id"]},
         "fullDescription": {"text": f"Found: {entry['trigger']}. Right: {entry['right']}."},
         "helpUri": entry["page"],
-        "help": {"text": entry["help"]},
+        "help": {"text": advice},
         "properties": {"kind": group.kind, "evidence": entry["evidence"]},
     }
 

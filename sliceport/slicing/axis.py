@@ -57,8 +57,8 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
       * no integer has a special meaning: INT64_MIN is an index before the start of every axis, and INT64_MAX an index
         after its end.
 
-    The rule is Python's, with one exception: a backward slice that starts below `-size` starts at index 0, because the
-    ONNX text clamps its start to `[0, size - 1]`. Python selects nothing there.
+    The rule is Python's, with one exception: a backward slice that starts below `-size` starts at index 0, because ONNX
+    clamps the start of a backward slice to `[0, size - 1]`. Python selects nothing there.
 
     Args:
         start: First index, negative from the end; None to start at the first element in the direction of `step`.
@@ -85,7 +85,7 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
 
 
 def compose(outer: range, inner: range) -> range:
-    """Return the indices of `outer` at the positions in `inner`, which must be below `len(outer)`.
+    """Return the indices of `outer` at the positions in `inner`. All positions must be below `len(outer)`.
 
     >>> compose(range(10, 0, -2), range(1, 4, 2))
     range(8, 3, -4)
@@ -178,9 +178,9 @@ def coalesce(
     Args:
         sizes: Size of each axis, outermost first.
         selected: Non-empty indices selected on each axis.
-        contiguous: For each axis but the last, whether its stride in every tensor is the size of the next axis times
-            the stride of the next axis. None means that all tensors are packed. If `contiguous` is not None, no size
-            may be 1: an axis of size 1 is dropped, and the flag of the axis before it would refer to the dropped axis.
+        contiguous: For each axis but the last, whether its stride equals `size * stride` of the next axis, in the input
+            and in every output. None means that all tensors are packed. With `contiguous`, no size may be 1, because
+            axes of size 1 are dropped, and the flag of the axis before such an axis would refer to the dropped axis.
 
     Returns:
         The merged sizes, the merged indices, and for each merged axis the innermost of its original axes. The merged

@@ -20,7 +20,7 @@ class Region:
 
     Guarantees:
       * two regions of the same shapes are equal exactly when every output index selects the same input element;
-      * a region that selects nothing has only empty ranges.
+      * a region whose output shape contains 0 has only empty ranges, whatever ranges were passed.
 
     Attributes:
         input_shape: Size of each input axis.
@@ -42,7 +42,7 @@ class Region:
 
     def __post_init__(self) -> None:
         if len(self.ranges) != len(self.input_shape):
-            raise InvalidSlice(f"a region of rank {len(self.input_shape)} needs as many ranges, got {len(self.ranges)}")
+            raise InvalidSlice(f"{len(self.input_shape)} input axes need one range each, got {len(self.ranges)} ranges")
         if 0 in self.output_shape or not all(self.ranges):
             if 0 not in self.output_shape:
                 raise InvalidSlice(f"ranges {self.ranges} select nothing, but the output shape is {self.output_shape}")
@@ -94,7 +94,7 @@ class Region:
     def selects_all(self) -> bool:
         """Whether the region selects all elements in order, so that input and output may share a buffer.
 
-        The region must not be empty.
+        The result has no meaning for an empty region, because all its ranges are empty.
         """
         return all(selected == range(size) for selected, size in zip(self.ranges, self.input_shape, strict=True))
 
@@ -128,7 +128,7 @@ class Region:
     def coalesce(self) -> Region:
         """Return the region with the fewest axes that selects the same elements of a packed buffer in the same order.
 
-        A region that selects nothing is returned as it is.
+        A region that selects nothing is returned unchanged.
 
         >>> Region.of((4, 3, 5), (range(1, 3), range(3), range(5))).coalesce()
         Region(input_shape=(60,), ranges=(range(15, 45),), output_shape=(30,))

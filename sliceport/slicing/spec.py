@@ -51,11 +51,11 @@ class AxisSlice(NamedTuple):
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def within(self, size: int | None) -> AxisSlice:
-        """Return an equal slice with bounds that lie on an axis of `size`, or directly before or after it.
+        """Return a slice that selects the same elements, with bounds on an axis of `size` or directly next to its ends.
 
         A slice of one index gets step 1, and an empty slice becomes `0:0`. Only a backward slice down to index 0 has a
-        negative bound, because an end of -1 would mean the last index. If the size is unknown (None), only a slice that
-        is empty for every size changes: it becomes `0:0`.
+        negative bound, because an end of -1 would mean the last index. If the size is unknown (None), the slice
+        changes only if `is_empty_for_every_size` is true: it becomes `0:0`.
 
         >>> AxisSlice(-1, INT64_MIN, -2).within(5)
         AxisSlice(start=4, end=-6, step=-2)
@@ -68,10 +68,10 @@ class AxisSlice(NamedTuple):
         return AxisSlice(start, max(end, -size - 1), step)
 
     def rows(self, size: int) -> AxisSlice | None:
-        """Return a slice of step 1 that contains the selected elements, for a Reshape to rows of `step` elements.
+        """Return a slice of step 1 that contains the selected elements and can be reshaped to rows of `step` elements.
 
-        There is one row for each selected element, which is at the same position in its row. This slice must go
-        forward. Return None if the axis is too short for whole rows.
+        Each row has one selected element, always at the same position. The step must be positive. Return None if the
+        axis is too short for whole rows.
 
         >>> AxisSlice(1, 6, 2).rows(6)
         AxisSlice(start=0, end=6, step=1)
@@ -87,14 +87,14 @@ class AxisSlice(NamedTuple):
     def is_whole(self, size: int | None) -> bool:
         """Return whether the slice selects all of an axis in order.
 
-        For an unknown size (None), only the slice `0:INT64_MAX:1` is recognized.
+        For an unknown size (None), return True only for `0:INT64_MAX:1`.
         """
         if size is None:
             return self == (0, INT64_MAX, 1)
         return resolve_axis(*self, size) == range(size)
 
     def is_empty_for_every_size(self) -> bool:
-        """Return whether this is a forward slice whose bounds show that it selects nothing from an axis of any size.
+        """Return whether this is a forward slice whose bounds alone show that it is empty, whatever the axis's size.
 
         Two bounds that count from the same side of the axis show this if the start is not before the end. Two bounds
         that count from different sides show it only if the end is 0.
@@ -125,7 +125,7 @@ class AxisSlice(NamedTuple):
 
 
 def cut_shape(slices: Mapping[int, AxisSlice], shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape that remains of a tensor of `shape` after slices of some axes. The keys of `slices` are axes.
+    """Return the shape of a tensor of `shape` after slicing. `slices` maps axes, counted from the front, to slices.
 
     >>> cut_shape({1: AxisSlice(0, 9, 2)}, (4, 5))
     (4, 3)
@@ -284,7 +284,7 @@ class SplitSpec:
         """Return the region of each part of a tensor of `shape`.
 
         Raises:
-            InvalidSlice: The axis is out of range, a size is negative, or the sizes do not sum to the axis.
+            InvalidSlice: The axis is out of range, a size is negative, or the sizes do not sum to that of the axis.
 
         >>> tuple(region.output_shape for region in SplitSpec(-1, (1, 0, 2)).resolve((2, 3)))
         ((2, 1), (2, 0), (2, 2))
@@ -348,7 +348,7 @@ class StridedSliceSpec:
         return entries
 
     def entries(self, rank: int) -> list[Entry]:
-        """Return the entries, each with the axis that it consumes of a tensor of `rank`; see `Masks.entries`.
+        """Return the entries, each with the axis that it consumes. `rank` is that of the tensor; see `Masks.entries`.
 
         Raises:
             InvalidSlice: Lengths differ, or a rule of `Masks.entries` is broken.
@@ -359,7 +359,7 @@ class StridedSliceSpec:
         return self.masks.entries(len(self.begin), rank)
 
     def bounds(self, position: int) -> tuple[int | None, int | None, int]:
-        """Return begin, end and stride of an entry; begin or end is None if its mask bit is set.
+        """Return begin, end and stride of the entry at `position`; begin or end is None if its mask bit is set.
 
         >>> StridedSliceSpec((1,), (5,), (-2,), Masks(end=(1,))).bounds(0)
         (1, None, -2)

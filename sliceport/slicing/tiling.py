@@ -54,7 +54,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
-    """Return the keys of a largest set of disjoint runs, in order. Of several such sets, choose one with most elements.
+    """Return the keys of as many disjoint runs as possible, in order. Of such sets, choose one of the most elements.
 
     All runs must be non-empty and have step 1.
 
@@ -64,7 +64,7 @@ def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
     ordered = sorted(runs, key=lambda key: (runs[key].stop, runs[key].start))
     stops = [runs[key].stop for key in ordered]
     # Weighted interval scheduling by dynamic programming.
-    # best[i]: the number of runs, and of elements in them, of the best set among the first i runs.
+    # best[i]: the best set among the first i runs, as its numbers of runs and of elements.
     # is_better_with[i]: whether the best set among the first i + 1 runs contains run i.
     best: list[tuple[int, int]] = [(0, 0)]
     is_better_with: list[bool] = []

@@ -107,9 +107,10 @@ FIRES: Cases[()] = Cases(
             "chain",
             "a = Slice(x[9], [2], [8], [0], [1]); b = Unsqueeze(a, [0]); y = Slice(b, [0], [3], [1], [1])",
         ),
-        "chain before a Slice of which one axis composes": (
+        "chain before a Slice that composes in one axis": (
             "chain",
-            "a = Slice(x[6, n], [-3], [M], [1], [1]); b = Squeeze(Unsqueeze(a, [0]), [0]); y = Slice(b, [1, -2], [M, M])",
+            "a = Slice(x[6, n], [-3], [M], [1], [1]); b = Squeeze(Unsqueeze(a, [0]), [0]); "
+            "y = Slice(b, [1, -2], [M, M])",
         ),
         "siblings": ("siblings", "y = Slice(x[4], [0], [1], [0], [1]); z = Slice(x, [1], [4], [0], [1])"),
         "siblings by chance": (

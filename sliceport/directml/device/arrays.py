@@ -42,7 +42,7 @@ def dtype_of(number: int) -> np.dtype[Any]:
 
 
 def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
-    """Return the number of an input's element type, and its bytes.
+    """Return the number of the element type of input `name`, and the bytes of its elements.
 
     Elements of less than a byte are packed, the first into the lowest bits.
 
@@ -69,5 +69,5 @@ def can_decode(number: int) -> bool:
 
 
 def decode(number: int, shape: list[int], data: bytes) -> npt.NDArray[Any]:
-    """Return the array of an output; see `can_decode`."""
+    """Return the array of an output from its bytes. `can_decode` must accept its element type `number`."""
     return np.frombuffer(data, _dtypes()[number]).reshape(shape)

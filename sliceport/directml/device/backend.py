@@ -24,7 +24,7 @@ class HostBackend(ABC):
 
     @abstractmethod
     def build(self, folder: Path, say: Progress) -> None:
-        """Fill an empty folder with an installation, which may be moved afterwards.
+        """Fill an empty folder with an installation. It must still work after the folder is moved.
 
         Raises:
             DeviceError: A step failed.

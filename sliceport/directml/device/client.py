@@ -40,7 +40,7 @@ _DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 
 
 class Device:
-    """The real DirectML, as a context manager; `open` creates it.
+    """The real DirectML, as a context manager. `sliceport.directml.device.open` creates it and describes the arguments.
 
     The host program starts with the first request, and again after it died. All processes that it needs end with it.
 
@@ -87,7 +87,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program by closing its pipes, or at once with `kill`, which does not let it finish a request."""
+        """End the host program by closing its pipes, and kill it after 5 seconds, or at once with `kill`."""
         process, memory, files_socket = self._process, self._memory, self._socket
         self._process = self._memory = self._socket = None
         if memory is not None:
@@ -152,7 +152,7 @@ class Device:
             CallFailed: DirectML refuses the operator.
             HostDied: The host program ended or did not answer in time.
             DeviceError: The host program cannot be started, or the request is too large for it.
-            InvalidDescriptor: The buffer ends before the input tensor does, or a number does not fit its field.
+            InvalidDescriptor: `data` ends before the input tensor's last 4 bytes, or a number does not fit its field.
         """
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
@@ -257,8 +257,8 @@ class Device:
         """Send a request and the data files at the paths `files`. Return the header and the payload of the answer.
 
         With `retries`, a failed request is repeated on a new host, up to twice. It is not repeated if the same failure
-        occurs again, or if it took too long. After a failure to create the device, a request is always repeated, up to
-        twice. Such a failure does not depend on the request, and is transient on a busy machine.
+        occurs again, or if the request timed out. After a failure to create the device, a request is always repeated,
+        up to twice. Such a failure does not depend on the request, and is transient on a busy machine.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
@@ -283,9 +283,10 @@ class Device:
     def _ask_once(
         self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[str]
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a request once, and return its answer. A host program that does not answer is killed."""
+        """Send a request once, raising like `_ask`, and return its answer. Kill a host program that fails to answer."""
         parts = [memoryview(part).cast("B") for part in payload]
-        head = protocol.encode_head(request, sum(map(len, parts)))
+        size = sum(map(len, parts))
+        head = protocol.encode_head(request, size)
         if self._process is None:
             self._process = self._start()
         if self._memory is not None:  # shared memory holds the payload instead of the pipe
@@ -295,7 +296,6 @@ class Device:
                     file.writelines(parts)
             except OSError as error:
                 os.ftruncate(self._memory, 0)  # frees the memory of the written part
-                size = sum(map(len, parts))
                 raise DeviceError(f"a request of {size} bytes does not fit into memory ({error.strerror}).") from None
             parts = []
         # Pipes have no timeout on some platforms, so a thread waits for the answer. The thread ends when the host ends.
@@ -333,7 +333,7 @@ class Device:
         """
         environment, descriptors = self._environment, list[int]()
         try:
-            if sys.platform == "linux":  # Wine reads pipes slowly, and its root folder hides the data files
+            if sys.platform == "linux":  # Wine reads pipes slowly; its root folder hides data files, so they are sent
                 self._memory = os.memfd_create("sliceport")
                 self._socket, host_socket = socket.socketpair()
                 descriptors = [self._memory, host_socket.detach()]

@@ -57,10 +57,10 @@ class ComObject:
         Raises:
             CallFailed: The method failed.
         """
-        check(name, call_method(self.address, slot, *args))
+        raise_on_failure(name, call_method(self.address, slot, *args))
 
     def create(self, name: str, slot: int, *args: int | bytes) -> ComObject:
-        """Call a method that takes an out pointer after `args`, and return the object that it stores there.
+        """Call a method that takes an out pointer after `args`, and return the object stored at this pointer.
 
         Raises:
             CallFailed: The method failed.
@@ -71,7 +71,7 @@ class ComObject:
 
 
 def create(function: Any, name: str, *args: int | bytes) -> ComObject:
-    """Call a library function that takes an out pointer after `args`, and return the object that it stores there.
+    """Call a library function that takes an out pointer after `args`, and return the object stored at this pointer.
 
     Raises:
         CallFailed: The function failed.
@@ -80,12 +80,12 @@ def create(function: Any, name: str, *args: int | bytes) -> ComObject:
     function.argtypes = [*types, ctypes.c_void_p]
     function.restype = ctypes.c_uint32
     created = ctypes.c_void_p()
-    check(name, function(*args, ctypes.byref(created)))
+    raise_on_failure(name, function(*args, ctypes.byref(created)))
     return ComObject(created.value or 0)  # never null after a success
 
 
-def check(name: str, hresult: int) -> None:
-    """Raise CallFailed if the HRESULT of a call is an error."""
+def raise_on_failure(name: str, hresult: int) -> None:
+    """Raise CallFailed if `hresult`, the result of the function `name`, is an error."""
     if hresult & _FAILURE:
         raise CallFailed(name, hresult & _MASK, "")
 
@@ -99,7 +99,7 @@ class OperatorFactory:
     def create_operator(self, address: int) -> int:
         """Create and release the operator of the DML_OPERATOR_DESC at `address`. Return the HRESULT, 0 for success."""
         try:
-            self.new_operator(address)
+            self.new_operator(address)  # the result is not kept, so the operator is released
         except CallFailed as error:
             return error.hresult
         return 0
@@ -121,6 +121,6 @@ class OperatorFactory:
         levels = (ctypes.c_int32 * len(FeatureLevel))(*FeatureLevel)
         query = (ctypes.c_uint64 * 2)(len(levels), ctypes.addressof(levels))  # DML_FEATURE_QUERY_FEATURE_LEVELS
         level = ctypes.c_int32()
-        sized_query, sized_answer = (16, ctypes.addressof(query)), (4, ctypes.addressof(level))
+        sized_query, sized_answer = (16, ctypes.addressof(query)), (4, ctypes.addressof(level))  # sizes in bytes
         self.dml.call("CheckFeatureSupport", _CHECK_FEATURE_SUPPORT, _FEATURE_LEVELS, *sized_query, *sized_answer)
         return level.value

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sliceport.directml.device.com import IDML_DEVICE, ComObject, OperatorFactory, call_method, check, create
+from sliceport.directml.device.com import IDML_DEVICE, ComObject, OperatorFactory, call_method, create, raise_on_failure
 from sliceport.directml.feature_levels import FeatureLevel
 
 _D3D12_DEVICE = uuid.UUID("189819f1-1db6-4b57-be54-1821339b85f7").bytes_le
@@ -61,7 +61,7 @@ class Direct3DDevice(OperatorFactory):
 
     Args:
         folder: The folder of DirectML.dll.
-        adapter: The number of the adapter, in the order of DXGI.
+        adapter_index: The number of the adapter, in the order of DXGI.
 
     Attributes:
         adapter: The name of the adapter.
@@ -71,9 +71,9 @@ class Direct3DDevice(OperatorFactory):
         OSError: A library cannot be loaded.
     """
 
-    def __init__(self, folder: Path, adapter: int = 0) -> None:
+    def __init__(self, folder: Path, adapter_index: int = 0) -> None:
         factory = create(_load("dxgi.dll").CreateDXGIFactory1, "CreateDXGIFactory1", _FACTORY)
-        chosen = factory.create("EnumAdapters", 7, adapter)
+        chosen = factory.create("EnumAdapters", 7, adapter_index)
         description = ctypes.create_string_buffer(304)  # DXGI_ADAPTER_DESC
         chosen.call("GetDesc", 8, ctypes.addressof(description))
         self.adapter = ctypes.wstring_at(ctypes.addressof(description))  # its first member, the name
@@ -124,23 +124,23 @@ class Direct3DDevice(OperatorFactory):
                 self._compiled.clear()
             self._compiled[key] = self._compile(operator)
         compiled = self._compiled[key]
-        upload = self._buffer(len(data), _UPLOAD, _GENERIC_READ)
+        upload = self._create_buffer(len(data), _UPLOAD, _GENERIC_READ)
         ctypes.memmove(_map(upload), data, len(data))
         position = 0
         bindings: list[_Binding] = []
         for size in sizes:
-            buffer = self._buffer(size, _DEFAULT, _COPY_DEST)
-            self._copy(buffer, 0, upload, position, size)
+            buffer = self._create_buffer(size, _DEFAULT, _COPY_DEST)
+            self._record_copy(buffer, 0, upload, position, size)
             self._transition(buffer, _COPY_DEST, _UNORDERED_ACCESS)
             bindings.append((buffer, 0 if bindings else offset, size))
             position += size
-        # The commands do not keep the objects that they use alive.
+        # Recorded commands hold no references to the objects that they use.
         in_use = self._dispatch(compiled, bindings[:1], bindings[1:])
-        readback = self._buffer(sum(sizes[1:]), _READBACK, _COPY_DEST)
+        readback = self._create_buffer(sum(sizes[1:]), _READBACK, _COPY_DEST)
         position = 0
         for buffer, _, size in bindings[1:]:
             self._transition(buffer, _UNORDERED_ACCESS, _COPY_SOURCE)
-            self._copy(readback, position, buffer, 0, size)
+            self._record_copy(readback, position, buffer, 0, size)
             position += size
         self._finish()
         del in_use
@@ -154,12 +154,12 @@ class Direct3DDevice(OperatorFactory):
         operators = struct.pack("=Q", compiled.address)
         initializer = self.dml.create("CreateOperatorInitializer", 10, 1, operators, _INITIALIZER)
         _, _, persistent_size = needs
-        persistent = self._buffer(persistent_size, _DEFAULT, _UNORDERED_ACCESS) if persistent_size else None
+        persistent = self._create_buffer(persistent_size, _DEFAULT, _UNORDERED_ACCESS) if persistent_size else None
         outputs = [(persistent, 0, persistent_size)] if persistent else []
         prepared = _Dispatchable(initializer, _binding_properties(initializer), None)
         in_use = self._dispatch(prepared, [], outputs)
         self._finish()
-        del in_use
+        del in_use  # must live until the commands have run
         return _Dispatchable(compiled, needs, persistent)
 
     def _dispatch(self, prepared: _Dispatchable, inputs: Sequence[_Binding], outputs: Sequence[_Binding]) -> list[Any]:
@@ -174,7 +174,7 @@ class Direct3DDevice(OperatorFactory):
         starts = _read_struct(heap, 9, "=Q") + _read_struct(heap, 10, "=Q")
         desc = struct.pack("=4Q", dispatchable.address, *starts, count)  # DML_BINDING_TABLE_DESC
         table = self.dml.create("CreateBindingTable", 12, desc, _BINDING_TABLE)
-        temporary = self._buffer(temporary_size, _DEFAULT, _UNORDERED_ACCESS) if temporary_size else None
+        temporary = self._create_buffer(temporary_size, _DEFAULT, _UNORDERED_ACCESS) if temporary_size else None
         if temporary is not None:
             _bind(table, 10, [(temporary, 0, temporary_size)])  # BindTemporaryResource
         if prepared.persistent is not None:
@@ -190,18 +190,18 @@ class Direct3DDevice(OperatorFactory):
 
     def _check_not_removed(self, name: str) -> None:
         """Raise CallFailed if the device is lost. A method without a result reports an error only in this way."""
-        check(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
+        raise_on_failure(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
-    def _buffer(self, size: int, heap: int, state: int) -> ComObject:
-        """Return a new buffer of `size` bytes, with a D3D12_HEAP_TYPE and an initial one of D3D12_RESOURCE_STATES."""
+    def _create_buffer(self, size: int, heap: int, state: int) -> ComObject:
+        """Create a buffer of `size` bytes. `heap` is a D3D12_HEAP_TYPE, `state` the initial D3D12_RESOURCE_STATES."""
         properties = struct.pack("=3i2I", heap, 0, 0, 1, 1)  # D3D12_HEAP_PROPERTIES
         flags = 4 if heap == _DEFAULT else 0  # ALLOW_UNORDERED_ACCESS
         # D3D12_RESOURCE_DESC of a buffer: row-major, one sample, one level
         desc = struct.pack("=i4xQQI2Hi2Iii4x", 1, 0, size, 1, 1, 1, 0, 1, 0, 1, flags)
         return self._d3d.create("CreateCommittedResource", 27, properties, 0, desc, state, 0, _RESOURCE)
 
-    def _copy(self, target: ComObject, target_offset: int, source: ComObject, offset: int, size: int) -> None:
-        # CopyBufferRegion
+    def _record_copy(self, target: ComObject, target_offset: int, source: ComObject, offset: int, size: int) -> None:
+        """Record a copy of `size` bytes by CopyBufferRegion."""
         call_method(self._list.address, 15, target.address, target_offset, source.address, offset, size)
 
     def _transition(self, buffer: ComObject, before: int, after: int) -> None:
@@ -222,8 +222,8 @@ class Direct3DDevice(OperatorFactory):
 
 
 def _bind(table: ComObject, slot: int, bindings: Sequence[_Binding], *count: int) -> None:
-    """Call a method of an IDMLBindingTable with buffers. `count` is their number, which only some methods expect."""
-    # An array of DML_BUFFER_BINDING, and an array of DML_BINDING_DESC that point to its elements of 24 bytes.
+    """Call a method of an IDMLBindingTable with buffers. Only some methods take a `count` of buffers."""
+    # DML_BUFFER_BINDINGs of 24 bytes, and DML_BINDING_DESCs of type 1 (DML_BINDING_TYPE_BUFFER) that point to them.
     structs = b"".join(struct.pack("=3Q", buffer.address, offset, size - offset) for buffer, offset, size in bindings)
     memory = ctypes.create_string_buffer(structs, len(structs))
     descs = (struct.pack("=i4xQ", 1, ctypes.addressof(memory) + 24 * i) for i in range(len(bindings)))

@@ -36,3 +36,6 @@ class CallFailed(DeviceError):
         text = f": {reason}" if reason else ""
         super().__init__(f"{call} failed with 0x{hresult:08x}{text}.")
         self.call, self.hresult, self.message = call, hresult, message
+
+    def __reduce__(self) -> tuple[type[CallFailed], tuple[str, int, str]]:
+        return CallFailed, (self.call, self.hresult, self.message)  # `args` has only the text

@@ -68,7 +68,7 @@ def host_command() -> list[str]:
 
 
 def validator_folder() -> Path:
-    """Return the folder of the library that validates operators in a process of this machine."""
+    """Return the folder of the library that validates operators natively, without Wine."""
     if sys.platform == "win32":
         return folder()
     return user_cache() / f"{_PREFIX}-validator-{FOR_LINUX.sha256[:12]}"
@@ -80,7 +80,7 @@ def is_validator_installed() -> bool:
 
 
 def install_validator(say: Progress = print) -> Path:
-    """Install the library that validates operators unless it is installed, and return its folder.
+    """Install the validating library, on Windows with all of DirectML, unless it is installed, and return its folder.
 
     Raises:
         DeviceError: This machine cannot load the library, a step failed, or the self-test failed.
@@ -89,7 +89,7 @@ def install_validator(say: Progress = print) -> Path:
     if sys.platform == "win32":
         return install(say)
     lacking = validator.missing()
-    return _install("DirectML's validator", validator_folder(), lacking, lambda scratch: _build_validator(scratch, say))
+    return _install("DirectML's validator", validator_folder(), lacking, lambda home: _download_validator(home, say))
 
 
 def install(say: Progress = print) -> Path:
@@ -120,8 +120,8 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
     return target
 
 
-def _build_validator(scratch: Path, say: Progress) -> None:
-    """Download the library for Linux into a folder, and test that it refuses only an invalid operator."""
+def _download_validator(scratch: Path, say: Progress) -> None:
+    """Download the library for Linux into a folder, and test it with a valid and an invalid operator."""
     say(f"downloading {FOR_LINUX.package}=={FOR_LINUX.version} for its {FOR_LINUX.libraries[0]}, 25 MB")
     FOR_LINUX.install(scratch)
     say("testing it")
@@ -132,7 +132,7 @@ def _build_validator(scratch: Path, say: Progress) -> None:
 
 
 def _build_host(scratch: Path, say: Progress) -> None:
-    """Build an installation of the host program in a folder, and test that it computes right values."""
+    """Install DirectML with its host program into a folder, and test that it computes right values."""
     host = backend()
     host.build(scratch, say)
     say("testing it")
@@ -147,7 +147,7 @@ def uninstall() -> bool:
     Raises:
         OSError: A folder cannot be removed.
     """
-    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]  # the two are one on Windows
+    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]  # one folder on Windows
     for installation in folders:
         shutil.rmtree(installation)
     return bool(folders)

@@ -32,9 +32,10 @@ class PackageIndex:
         for name in ("lists/partial", "archives/partial"):
             (folder / name).mkdir(parents=True)
         keyrings = (Path("/usr/share/keyrings") / name for name in _KEYRINGS)
+        # Without a keyring of Debian, apt checks signatures by the keys that this machine trusts.
         signed_by = next((f" [signed-by={keyring}]" for keyring in keyrings if keyring.is_file()), "")
         (folder / "sources.list").write_text(f"deb{signed_by} {mirror} {suite} main\n")
-        # Epoch 999 is newer than any version that a dependency needs, so apt does not upgrade the package.
+        # No dependency needs a version of epoch 999, so apt does not replace the absent packages by real ones.
         entry = (
             "Package: {}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 999:1\nDescription: absent\n\n"
         )
@@ -56,7 +57,7 @@ class PackageIndex:
         return {name: int(size) for name, size in re.findall(r"^'\S+' ([^_\s]+)_\S+ (\d+)", uris, re.MULTILINE)}
 
     def download(self, names: Iterable[str]) -> dict[str, Path]:
-        """Download packages, check them against the signed index, and return their files by name.
+        """Download packages, check them against the signed index, and return all downloaded files by name.
 
         Raises:
             DeviceError: A package cannot be downloaded.
@@ -69,7 +70,7 @@ class PackageIndex:
 
 
 def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> None:
-    """Write some files of a package into a folder. `is_needed` gets a name such as `usr/bin/wine` and selects the file.
+    """Write the needed files of a package into a folder. `is_needed` gets the name of a file, such as `usr/bin/wine`.
 
     Raises:
         DeviceError: The package cannot be read.
@@ -83,12 +84,15 @@ def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> N
                 for member in archive:
                     if not member.isdir() and is_needed(member.name.removeprefix("./")):
                         archive.extract(member, folder)
+            process.communicate()  # reads what follows the end of the archive, so that dpkg-deb can end
         except tarfile.TarError as error:
             raise DeviceError(f"the package {package.name} cannot be unpacked ({error}).") from None
+    if process.returncode:  # tarfile takes the end of the stream for the end of the archive
+        raise DeviceError(f"the package {package.name} cannot be unpacked (dpkg-deb failed).")
 
 
 def find_mirror() -> str | None:
-    """Return the Debian mirror in this machine's apt sources, or None."""
+    """Return the first URI in this machine's apt sources that ends in `/debian`, or None."""
     for file in (Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))):
         if file.suffix in (".list", ".sources") and file.is_file():
             text = file.read_text(errors="replace")

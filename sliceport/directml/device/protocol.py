@@ -30,7 +30,7 @@ def encode_head(header: dict[str, Any], payload_size: int) -> bytes:
         DeviceError: The header or payload exceeds its limit.
     """
     text = json.dumps(header, separators=(",", ":")).encode()
-    for size, limit in ((len(text), MAX_HEADER), (payload_size, MAX_PAYLOAD)):
+    for part, size, limit in (("header", len(text), MAX_HEADER), ("payload", payload_size, MAX_PAYLOAD)):
         if size > limit:
-            raise DeviceError(f"a message of {size} bytes exceeds the limit of the DirectML host program ({limit}).")
+            raise DeviceError(f"a {part} of {size} bytes exceeds the limit of the DirectML host program ({limit}).")
     return PREFIX.pack(len(text), payload_size) + text

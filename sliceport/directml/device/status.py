@@ -10,7 +10,7 @@ from sliceport.directml.device.libraries import read_package_spec
 
 
 def status() -> dict[str, Any]:
-    """Return facts about the installation. If DirectML is installed, they include the result of a self-test.
+    """Return facts about the installation. `self_test` is "not run" unless DirectML is installed.
 
     Raises:
         ChildLost: The machine ended the process that asks the validator for its name.
@@ -57,7 +57,7 @@ def status_text(report: dict[str, Any]) -> str:
         missing = report["missing"]
         hint = "run: sliceport directml install" if missing is None else f"it cannot be installed here: {missing}"
         return "\n".join([f"DirectML is not installed; {hint}", *others])
-    # `WineRoot.describe_isolation` adds a key "no NAME" for each way to run programs that failed.
+    # `WineRoot.describe_isolation` adds a key "no NAME" for each failed way to run programs.
     names = ("backend", "folder", "way", *(name for name in report if name.startswith("no ")), "packages")
     names += ("adapter", "shader_model", "feature_level", "onnxruntime", "self_test")
     labels = {name: name.replace("_", " ") for name in names} | {"self_test": "self-test"}

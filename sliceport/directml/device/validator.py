@@ -94,16 +94,16 @@ def _call_in_child(function: Callable[..., int], library_folder: Path, *args: Op
 
 def _create_operator(library_folder: Path, operator: Operator) -> int:
     native = to_native(operator)
-    return _validator(library_folder).create_operator(native.address)
+    return _operator_factory(library_folder).create_operator(native.address)
 
 
 def _feature_level(library_folder: Path) -> int:
-    return _validator(library_folder).feature_level()
+    return _operator_factory(library_folder).feature_level()
 
 
 @functools.cache
-def _validator(library_folder: Path) -> OperatorFactory:
-    """Return the DirectML device of this process that creates operators, on Windows a real device."""
+def _operator_factory(library_folder: Path) -> OperatorFactory:
+    """Return the DirectML device of this process for creating operators: on Windows a real one, else a `Validator`."""
     return Direct3DDevice(library_folder) if sys.platform == "win32" else Validator(library_folder)
 
 
@@ -121,8 +121,8 @@ class Validator(OperatorFactory):
     def __init__(self, library_folder: Path) -> None:
         self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
         library = self._load(library_folder)
-        # GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason, GetAdapterLuid. The table is longer than the 44
-        # methods of ID3D12Device, so that a call beyond them returns E_NOTIMPL and does not crash.
+        # The functions are GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason and GetAdapterLuid. The table is
+        # longer than the 44 methods of ID3D12Device, so that a call beyond them returns E_NOTIMPL and does not crash.
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
         self._referenced.append(device)
         # device, flags, minimum feature level, interface
@@ -149,11 +149,11 @@ class Validator(OperatorFactory):
             for link_map, original_name in original_names:
                 link_map.l_name = original_name
         # After the loop, `stand_in` is the last of `_STAND_INS`, libdxcore.so.
-        _redirect(stand_in.DXCoreCreateAdapterFactory, self._adapter_factory())
+        _redirect(stand_in.DXCoreCreateAdapterFactory, self._make_factory_function())
         return library
 
-    def _adapter_factory(self) -> Any:
-        """Return a replacement of DXCoreCreateAdapterFactory."""
+    def _make_factory_function(self) -> Any:
+        """Return a function to replace DXCoreCreateAdapterFactory."""
         # GetProperty and GetPropertySize
         properties: dict[int, _Method] = {6: _clear_adapter_property, 7: _get_adapter_property_size}
         # IsValid, IsAttributeSupported and IsPropertySupported return true.
@@ -208,12 +208,13 @@ def _return_1(*_: int) -> int:
 
 def _check_feature_support(this: int, feature: int, data: int, size: int) -> int:  # noqa: ARG001
     """Answer ID3D12Device::CheckFeatureSupport for a device that has the features in `_FEATURES`."""
-    words_by_index = _FEATURES.get(feature & _MASK)  # the upper half of a 32-bit argument is undefined
+    feature, size = feature & _MASK, size & _MASK  # the upper half of the register of a 32-bit argument is undefined
+    words_by_index = _FEATURES.get(feature)
     if words_by_index is None:
         return _E_INVALIDARG
-    words = (ctypes.c_uint32 * ((size & _MASK) // 4)).from_address(data)
-    if feature & _MASK != 2:  # FEATURE_LEVELS begins with fields that the caller has set
-        ctypes.memset(data, 0, size & _MASK)
+    words = (ctypes.c_uint32 * (size // 4)).from_address(data)
+    if feature != 2:  # FEATURE_LEVELS begins with fields that the caller has set
+        ctypes.memset(data, 0, size)
     for i in words_by_index.keys() & range(len(words)):
         words[i] = words_by_index[i]
     return 0
@@ -227,12 +228,12 @@ def _clear_adapter_property(this: int, name: int, size: int, data: int) -> int: 
 
 def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  # noqa: ARG001
     """Answer IDXCoreAdapter::GetPropertySize."""
-    ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)
+    ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)  # see `_check_feature_support`
     return 0
 
 
 def _redirect(function: Any, replacement: Any) -> None:
-    """Overwrite the start of a function with a jump to `replacement`. Raise OSError if its memory stays protected."""
+    """Overwrite the start of a function with a jump to `replacement`. Raise OSError if `function` stays read-only."""
     if sys.platform == "win32":  # Windows needs no replacement, and its mmap lacks PROT_READ
         raise NotImplementedError
     address, target = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (function, replacement))

@@ -27,7 +27,7 @@ def _bubblewrap(root: Path) -> list[str] | None:
     return ["bwrap", *isolation, *mounts] if shutil.which("bwrap") else None
 
 
-def _chroot(root: Path) -> list[str] | None:
+def _namespaces_as_root(root: Path) -> list[str] | None:
     """Return a command that enters a root folder in new namespaces, or None if this process is not root."""
     is_root = sys.platform != "win32" and os.geteuid() == 0  # Windows has no geteuid
     return [*_NAMESPACES, "sh", str(host_file("enter.sh")), "mount", str(root)] if is_root else None
@@ -41,14 +41,14 @@ def _proot(root: Path) -> list[str]:
 WAYS: dict[str, Callable[[Path], list[str] | None]] = {
     "user namespaces": _user_namespaces,
     "bubblewrap": _bubblewrap,
-    "namespaces as root": _chroot,
+    "namespaces as root": _namespaces_as_root,
     "proot": _proot,  # is slow because it traces every system call, but works even in a container without privileges
 }
 """The ways, best first. Each maps a root folder to a command, or to None if this machine lacks the way. The program and
 its arguments are appended to the command. All processes of a program end with its first process."""
 
 
-@cache
+@cache  # because each trial starts a process
 def choose(root: Path) -> tuple[str | None, dict[str, str]]:
     """Return the name of the best way that works here, or None, and the errors of the better ways, which failed."""
     reasons = {}
@@ -65,7 +65,7 @@ def choose(root: Path) -> tuple[str | None, dict[str, str]]:
     return None, reasons
 
 
-def enter(root: Path, *words: str) -> list[str]:
+def command(root: Path, *words: str) -> list[str]:
     """Return the command that runs a program with `root` as its root folder. `words` are the program and its arguments.
 
     Any number of programs can run at the same time.
@@ -74,7 +74,8 @@ def enter(root: Path, *words: str) -> list[str]:
         DeviceError: No way works on this machine.
     """
     chosen, refused = choose(root)
-    if chosen is None:
+    prefix = WAYS[chosen](root) if chosen is not None else None
+    if prefix is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise DeviceError(f"no program can be run in the root folder '{root}' ({reasons}).")
-    return [*(WAYS[chosen](root) or ()), *words]  # the chosen way is never None
+    return [*prefix, *words]

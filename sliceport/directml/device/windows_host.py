@@ -56,19 +56,19 @@ class Host:
         }
 
     @cached_property
-    def _device(self) -> Direct3DDevice:
+    def _device(self) -> Direct3DDevice:  # created by a request, so that `answer` reports an error of the creation
         return Direct3DDevice(self._folder, self._adapter)
 
     def answer(self, request: dict[str, Any], payload: bytes) -> Answer:
-        """Return the answer to a request. If a call failed, the header of the answer describes the error."""
+        """Return the answer to a request. If the request fails, the header of the answer describes the error."""
         try:
             return self._answers[request["do"]](request, payload)
         except CallFailed as error:
             failure = error
         except MemoryError:
-            failure = CallFailed("new", _E_OUTOFMEMORY, "out of memory")
+            failure = CallFailed("new", _E_OUTOFMEMORY, "out of memory")  # as in host.cpp, where `new` fails
         except (KeyError, ValueError, OSError) as error:
-            failure = CallFailed("request", _E_INVALIDARG, str(error))
+            failure = CallFailed("request", _E_INVALIDARG, f"{type(error).__name__}: {error}")
         # A failed run leaves recorded commands, and maybe a lost device, so the next request creates a new device.
         if failure.call != "CreateOperator":  # this call records nothing
             self.__dict__.pop("_device", None)
@@ -91,9 +91,9 @@ class Host:
 
     def _run(self, request: dict[str, Any], payload: bytes) -> Answer:
         memory, address = _relocate(request["operator"], payload)
-        # The bytes of the operator identify it.
-        key, data = payload[: len(memory)], payload[len(memory) :]
-        return {}, self._device.run(key, address, data, [request["input"], *request["outputs"]], request["offset"])
+        key, data = payload[: len(memory)], payload[len(memory) :]  # the bytes of the operator identify it
+        sizes = [request["input"], *request["outputs"]]  # of the buffers, in bytes
+        return {}, self._device.run(key, address, data, sizes, request["offset"])
 
     def _run_onnx(self, request: dict[str, Any], payload: bytes) -> Answer:
         ort = _import_onnxruntime()
@@ -173,7 +173,7 @@ def _make_values(
         # Elements of less than a byte are packed in `content`, but onnxruntime expects an array of the tensor's shape.
         memory = np.zeros(int(np.prod(description["shape"], dtype=np.int64)) * width, np.uint8)
         memory[: description["size"]] = content
-        array = memory.view(f"V{width}").reshape(description["shape"])  # onnxruntime reads only the width of this type
+        array = memory.view(f"V{width}").reshape(description["shape"])  # onnxruntime reads only its itemsize
         buffers.append(array)
         values[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
     return values, buffers
@@ -184,7 +184,7 @@ def serve(host: Host, requests: BinaryIO, answers: BinaryIO) -> None:
     while len(prefix := requests.read(protocol.PREFIX.size)) == protocol.PREFIX.size:
         header_size, payload_size = protocol.PREFIX.unpack(prefix)
         if header_size > protocol.MAX_HEADER or payload_size > protocol.MAX_PAYLOAD:
-            sys.exit(3)  # The client sends no such frame.
+            sys.exit(3)  # the client sends no such frame, so the pipe is out of step
         request = json.loads(requests.read(header_size))
         header, payload = host.answer(request, requests.read(payload_size))
         answers.write(protocol.encode_head(header, len(payload)))

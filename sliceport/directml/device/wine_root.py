@@ -60,8 +60,7 @@ class WineRoot(HostBackend):
     def missing(self) -> str | None:
         """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
         if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-            machine = f"{sys.platform} on {platform.machine()}"
-            return f"this machine is {machine}, and DirectML needs x86-64 Linux or Windows"
+            return f"this machine is {sys.platform} on {platform.machine()}, and DirectML needs x86-64 Linux or Windows"
         for tool in ("apt-get", "dpkg-deb", "unshare"):
             if shutil.which(tool) is None:
                 return f"the program {tool} is not installed; DirectML needs Debian or a distribution based on it"
@@ -75,10 +74,10 @@ class WineRoot(HostBackend):
 
     def command(self, folder: Path) -> list[str]:
         """Return the command that runs the host program inside the root folder."""
-        return _inside(folder, "wine", "host.exe")
+        return _command_inside(folder, "wine", "host.exe")
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:
-        """Return the way in which programs run in the root folder, or "none", and the errors of better ways."""
+        """Return `way`, the chosen one of `ways.WAYS` or "none", and as `no NAME` the error of each better way."""
         way, refused = ways.choose(folder)
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
@@ -87,7 +86,7 @@ class WineRoot(HostBackend):
         return f"{_RECIPE} {packages} {_OPTIONS} {[host_file(name).read_text() for name in _SOURCES]}"
 
     def build(self, folder: Path, say: Progress) -> None:
-        """Unpack Wine and a compiler, build the host program, remove the compiler, and make a Wine prefix."""
+        """Install Wine and DirectML, build the host program, remove the compiler, and make a Wine prefix."""
         home, compiler = self.program_folder(folder), folder / "mingw"
         self._unpack_packages(folder, compiler, say)
         _write_system_files(folder)
@@ -98,7 +97,7 @@ class WineRoot(HostBackend):
             shutil.copyfile(host_file(name), home / name)
         run(compile_command(folder, "host"), "the compiler")
         dlls = [f"/{_DLLS}/{path.name}" for path in (folder / _DLLS).iterdir()]
-        run([*enter_compiler(folder, "strip"), "--strip-all", *dlls], "strip")  # removes debug information
+        run([*compiler_command(folder, "strip"), "--strip-all", *dlls], "strip")  # removes debug information
         shutil.rmtree(compiler)
         say("making a Wine prefix")
         _make_prefix(folder, home / "prefix")
@@ -106,7 +105,7 @@ class WineRoot(HostBackend):
     def _unpack_packages(self, root: Path, compiler: Path, say: Progress) -> None:
         """Unpack the files that DirectML needs into `root`, and the compiler into `compiler`."""
         mirror = find_mirror()
-        assert mirror is not None
+        assert mirror is not None  # `missing` refuses a machine without a mirror
         say("looking up packages")
         state = root / "apt"
         index = PackageIndex(state, mirror, _SUITE, _ABSENT)
@@ -125,18 +124,15 @@ class WineRoot(HostBackend):
         shutil.rmtree(state)
 
 
-def _inside(root: Path, *words: str) -> list[str]:
+def _command_inside(root: Path, *words: str) -> list[str]:
     """Return the command that runs a program in the root folder with a display and a Wine prefix."""
     # Wine aborts if TMPDIR is set, and if WINEARCH is win32.
     environment = ("/usr/bin/busybox", "env", "-u", "TMPDIR", "-u", "WINEARCH")
-    return ways.enter(root, *environment, "/bin/sh", f"{_HOME}/inside.sh", *words)
+    return ways.command(root, *environment, "/bin/sh", f"{_HOME}/inside.sh", *words)
 
 
 def _write_system_files(root: Path) -> None:
-    """Create the files that Debian's maintainer scripts would create, and mark zlib1.dll as a part of Wine.
-
-    Also link the commands that run in the root folder to busybox.
-    """
+    """Create the files of Debian's base system, link commands to busybox, and copy zlib1.dll with the mark of Wine."""
     for name in ("proc", "sys", "dev", "tmp", "etc", "run"):
         (root / name).mkdir()
     for name in ("bin", "lib", "lib64"):
@@ -153,16 +149,16 @@ def _write_system_files(root: Path) -> None:
     (root / _DLLS / "zlib1.dll").write_bytes(zlib)
 
 
-def enter_compiler(root: Path, tool: str) -> list[str]:
+def compiler_command(root: Path, tool: str) -> list[str]:
     """Return the command that runs a tool of the compiler, which is unpacked in `mingw` of the root folder."""
     environment = (f"LD_LIBRARY_PATH=/mingw/{_LIB}", "PATH=/mingw/usr/bin")
-    return ways.enter(root, "/usr/bin/busybox", "env", *environment, f"/mingw/usr/bin/x86_64-w64-mingw32-{tool}")
+    return ways.command(root, "/usr/bin/busybox", "env", *environment, f"/mingw/usr/bin/x86_64-w64-mingw32-{tool}")
 
 
 def compile_command(root: Path, name: str, *options: str) -> list[str]:
     """Return the command that compiles `name`.cpp to `name`.exe, both in the folder of the host program."""
     files = (f"{_HOME}/{name}.cpp", "-o", f"{_HOME}/{name}.exe")
-    return [*enter_compiler(root, "g++-win32"), *_OPTIONS, *options, *files, *_LIBRARIES]
+    return [*compiler_command(root, "g++-win32"), *_OPTIONS, *options, *files, *_LIBRARIES]
 
 
 def _make_prefix(root: Path, prefix: Path) -> None:
@@ -170,7 +166,7 @@ def _make_prefix(root: Path, prefix: Path) -> None:
     # wineboot reports missing DLLs as failures but goes on, so its exit code is ignored. wineserver writes the registry
     # when it ends.
     script = f"export WINEPREFIX={_HOME}/prefix; wine wineboot -i; wineserver -w"
-    run(_inside(root, "sh", "-c", script), "wineboot", timeout=_WINEBOOT_TIMEOUT)
+    run(_command_inside(root, "sh", "-c", script), "wineboot", timeout=_WINEBOOT_TIMEOUT)
     if not (prefix / "system.reg").exists():
         raise DeviceError("wineboot left no Wine prefix.")
     with (prefix / "user.reg").open("a", encoding="utf-8") as registry:

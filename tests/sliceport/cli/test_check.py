@@ -54,7 +54,7 @@ def test_a_group_is_a_line_with_the_command_that_helps(check: Invoke) -> None:
         "defect: 1 Split: one part gates another: onnxruntime-dml 1.24.4 fuses the two and computes q * Sigmoid(q); "
         "sliceport harden defect.onnx -o OUT",
         "1 node with a known defect of 5 engines",
-        HINT,
+        f"sliceport check defect.onnx {HINT}",
     ]
 
 
@@ -186,6 +186,7 @@ def test_json_has_the_rules_and_the_findings(check: Invoke) -> None:
     ]
     (rule,) = first["rules"].values()
     assert rule["engines"][0]["engine"] == "onnxruntime-dml"
+    assert rule["help"] == "sliceport harden defect.onnx -o OUT"
     assert set(second) == {"model", "error"}
 
 

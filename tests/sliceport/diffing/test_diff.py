@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ from sliceport.diffing.save import save as write
 from sliceport.engines.registry import engines
 from sliceport.errors import MissingExtra, ModelError, UsageError
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child import this_process
+from sliceport.shell import join
+from sliceport.wording import command_line_spelling
 
 
 def test_equal_engines_have_no_finding(differ: Differ) -> None:
@@ -209,9 +213,10 @@ def chain_of(count: int) -> str:
     return f"(float[2] v0) => (v{count}) <float one = {{1.0}}> {{ {steps} }}"
 
 
-def stop_after_12_runs(budget: side.Budget, count: int = 12) -> None:
+def stop_after_12_runs(budget: side.Budget, count: int = 12) -> float:
     if budget.runs > count:
         raise side.BudgetSpent("the search was ended after 1 s")
+    return 1.0
 
 
 def test_no_node_of_unrelated_models_is_blamed(tmp_path: Path) -> None:
@@ -358,7 +363,11 @@ def test_fault_in_the_first_model_is_searched_in_each_model_alone(differ: Differ
     other = save(CHAIN.replace("Add (c, x)", "Sum (c, x)"), tmp_path / "other.onnx")
     report = differ(CHAIN, fuse("Sigmoid", "Add", "Sub"), other=other)
     assert report.parts == ()
-    assert report.notes[-1] == "compare each model alone: diff(model, on=engine)"
+    assert report.notes[-1] == "compare each model alone: diff(model, on='faulty')"
+    with command_line_spelling():
+        report = differ(CHAIN, fuse("Sigmoid", "Add", "Sub"), other=other)
+    commands = (join(["sliceport", "diff", str(path), "--on", "faulty"]) for path in (tmp_path / "model.onnx", other))
+    assert report.notes[-1] == f"compare each model alone: {'; '.join(commands)}"
 
 
 def test_equal_models_with_other_names_are_equal(tmp_path: Path) -> None:
@@ -546,6 +555,11 @@ def test_budget_ends_the_search_with_the_best_case(differ: Differ, monkeypatch: 
         patch.setattr(side.Budget, "remaining", lambda budget: stop_after_12_runs(budget, 8))
         report = differ(chain_of(100), swap("n70", "Sub"), budget=1)
     assert part_of(report).causes[0] == "first node that differs: one of the 50 nodes from Add 'n50' to Add 'n99'"
+    suspects = part_of(report).to_json()["suspects"]
+    assert [suspect["name"] for suspect in suspects] == [f"n{i}" for i in range(50, 100)]
+    monkeypatch.setattr(this_process, "deadline", time.monotonic() + 1000)  # as with --timeout
+    monkeypatch.setattr(side.Budget, "remaining", lambda budget: budget.seconds and stop_after_12_runs(budget))
+    assert "may not be the smallest" in part_of(differ(chain_of(100), swap("n70", "Sub"))).case.note
 
 
 OUTPUTS = """(float[4] x) => (u, v, w) {

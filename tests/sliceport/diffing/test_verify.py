@@ -14,6 +14,7 @@ from sliceport.diffing.inputs import DeclaredInput, make_inputs
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.diffing.verify import InputRun, Trial, Verifier
 from sliceport.engines.engine import Array, Value, WholeModel
+from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 
 DECLARED = {"x": ("n",)}
@@ -103,6 +104,12 @@ def test_given_shape_holds_in_all_runs_and_only_other_axes_vary(is_array: bool) 
 def test_each_attempt_has_its_range_of_integers(dtype: np.dtype[Any], attempt: int, least: int, greatest: int) -> None:
     array = make_inputs([DeclaredInput("x", dtype, (1000,))], {}, {}, 0, attempt)["x"]
     assert (array.dtype, least <= array.min(), array.max() <= greatest) == (dtype, True, True)
+
+
+def test_input_of_unknown_element_type_needs_an_array() -> None:
+    message = "input 'x' declares no element type of NumPy or ml_dtypes; give an array in inputs"
+    with pytest.raises(UsageError, match=message):
+        make_inputs([DeclaredInput("x", None, (2,))], {}, {}, 0)
 
 
 def test_note_on_rounding_scales_small_outputs_by_their_largest_value() -> None:

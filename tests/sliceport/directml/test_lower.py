@@ -525,7 +525,7 @@ class TestLayouts:
 
     def test_overlapping_output_strides_are_refused(self) -> None:
         _, message = refusal(Region.of((4, 6), (range(4), range(1, 3))), output_layout={"n0": (0, 1)})
-        assert "the output's strides put two elements at one address" in message
+        assert "the output's strides may put two elements at one address" in message
 
     def test_a_permutation_and_its_letters_are_the_same(self) -> None:
         region = Region.of((2, 3, 4, 5), (range(2), range(1, 3), range(4), range(5)))

@@ -122,7 +122,7 @@ class TestRules:
             (replace(GOOD_SLICE, offsets=(2, 1)), r"the window \[2, 5\) in dimension 0 is not within"),
             (replace(GOOD_SLICE, sizes=(2, 2)), r"Sizes\[1\] must equal OutputTensor.Sizes\[1\], got 2 and 3"),
             (replace(GOOD_SLICE, sizes=(2, 0)), "the window must not be empty, got size 0"),
-            (replace(GOOD_SPLIT, output_count=0), "OutputCount must be at least 1 and the number of OutputTensors"),
+            (replace(GOOD_SPLIT, output_count=0), "OutputCount must be at least 1 and equal the number of Output"),
             (replace(GOOD_SPLIT, output_count=3), "got 3 and 2"),
             (replace(GOOD_SPLIT, output_count=0, output_tensors=()), "got 0 and 0"),
             (replace(GOOD_SPLIT, axis=2), "Axis must be between 0 and 1, got 2"),
@@ -131,7 +131,7 @@ class TestRules:
             (replace(GOOD_SPLIT, output_tensors=(t(4, 2), t(4, 3))), "on axis 1 must sum to the input's size 6, got 5"),
             (
                 replace(GOOD_SPLIT, output_tensors=(t(3, 2), t(4, 4))),
-                r"on dimension 0 must equal the input's size 4, got \[3,",
+                r"on axis 0 must equal the input's size 4, got \[3,",
             ),
             (replace(GOOD_SPLIT, output_tensors=(t(4, 2), t(4, 4, 1))), r"OutputTensors\[1\] must have InputTensor's"),
             (replace(GOOD_IDENTITY, output_tensor=t(6, 4)), r"OutputTensor.Sizes must equal .* \[6, 4\] and \[4, 6\]"),
@@ -293,7 +293,7 @@ class TestAbi:
 
 class TestEmulator:
     def test_a_buffer_that_is_too_small_is_refused(self) -> None:
-        with pytest.raises(InvalidDescriptor, match="InputTensor: the tensor reaches 96 bytes, but its buffer has 92"):
+        with pytest.raises(InvalidDescriptor, match="InputTensor: the tensor needs 96 bytes, but its buffer has 92"):
             emulator.run(GOOD_SLICE1, np.zeros(92, np.uint8))
 
     def test_bad_operators_are_refused(self) -> None:

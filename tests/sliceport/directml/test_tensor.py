@@ -72,6 +72,7 @@ class TestStridesPage:
 
     def test_hw_pads_to_4d_with_leading_ones(self) -> None:
         assert BufferTensor.of(F32, (3, 5)).padded_to(4).sizes == (1, 1, 3, 5)
+        assert BufferTensor(F32, (), (), 4).padded_to(2) == BufferTensor(F32, (1, 1), None, 4)
 
     def test_padding_keeps_strides_within_32_bits(self) -> None:
         tensor = BufferTensor.of(F32, (2,), (2**31,))
@@ -166,17 +167,17 @@ class TestChecks:
             (BufferTensor(F32, (1,) * 9, None, 4), "1 to 8 dimensions, got 9"),
             (BufferTensor(F32, (2, 0), None, 8), r"sizes must be between 1 and 4294967295, got \[2, 0\]"),
             (BufferTensor(F32, (2**32,), None, 2**34), "sizes must be between 1 and 4294967295"),
-            (BufferTensor(F32, (2, 3), (1,), 24), "2 sizes need as many strides, got 1"),
+            (BufferTensor(F32, (2, 3), (1,), 24), "2 sizes need 2 strides, got 1"),
             (BufferTensor(F32, (2, 3), (-1, 1), 24), "strides must be between 0 and 4294967295"),
             (BufferTensor(F32, (2, 3), (2**32, 1), 24), "strides must be between 0 and 4294967295"),
-            (BufferTensor(DataType.UINT8, (2**16, 2**16), None, 2**32), "4294967296 elements are more than"),
-            (BufferTensor(DataType.UINT8, (3, 2), (2**31, 1), 2**33), "elements are more than DirectML addresses"),
+            (BufferTensor(DataType.UINT8, (2**16, 2**16), None, 2**32), "4294967296 elements exceed"),
+            (BufferTensor(DataType.UINT8, (3, 2), (2**31, 1), 2**33), "elements exceed DirectML's limit"),
             (
                 BufferTensor(DataType.UINT8, (4,), None, 2**32),
                 "TotalTensorSizeInBytes is 4294967296, more than the size of 4294967295",
             ),
-            (BufferTensor(F32, (2, 3), None, 20), "TotalTensorSizeInBytes is 20, but the sizes and strides reach 24"),
-            (BufferTensor(F32, (2, 3), (5, 1), 28), "TotalTensorSizeInBytes is 28, but .* reach 32"),
+            (BufferTensor(F32, (2, 3), None, 20), "TotalTensorSizeInBytes is 20, but the sizes and strides need 24"),
+            (BufferTensor(F32, (2, 3), (5, 1), 28), "TotalTensorSizeInBytes is 28, but .* need 32"),
             (BufferTensor(F32, (2,), None, 8, 12), "GuaranteedBaseOffsetAlignment must be 0 or a power of two"),
             (BufferTensor(F32, (2,), None, 8, 8), "a power of two of at least 16, got 8"),
         ],
@@ -196,5 +197,5 @@ class TestChecks:
         BufferTensor(F32, (2,), None, 64).check("t")
 
     def test_strides_of_another_length_are_refused_when_computed(self) -> None:
-        with pytest.raises(InvalidDescriptor, match="2 sizes need as many strides, got 3"):
+        with pytest.raises(InvalidDescriptor, match="2 sizes need 2 strides, got 3"):
             BufferTensor.of(F32, (2, 3), (3, 1, 1))

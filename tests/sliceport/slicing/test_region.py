@@ -86,7 +86,7 @@ class TestRules:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (((2, 3), (range(2),), (2,)), "a region of rank 2 needs as many ranges, got 1"),
+            (((2, 3), (range(2),), (2,)), "2 input axes need one range each, got 1 ranges"),
             (((2,), (range(3),), (3,)), r"range\(0, 3\) is not within an axis of 2 elements"),
             (((2,), (range(1, -2, -1),), (3,)), "is not within an axis of 2 elements"),
             (((4,), (range(-1, 2),), (3,)), "is not within an axis of 4 elements"),

@@ -131,7 +131,7 @@ def test_a_request_that_is_too_large_is_not_sent(directml: device.Device, monkey
     works(directml)
     monkeypatch.setattr(protocol, "MAX_PAYLOAD", 15)
     with pytest.raises(
-        DeviceError, match=r"a message of \d+ bytes exceeds the limit of the DirectML host program \(15\)"
+        DeviceError, match=r"a payload of \d+ bytes exceeds the limit of the DirectML host program \(15\)"
     ):
         works(directml)
     monkeypatch.undo()

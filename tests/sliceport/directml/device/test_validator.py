@@ -22,7 +22,7 @@ from platforms import POSIX
 
 import sliceport
 from sliceport.directml import device
-from sliceport.directml.device import DeviceError, install, libraries, validator
+from sliceport.directml.device import CallFailed, DeviceError, install, libraries, validator
 from sliceport.directml.operators import Operator
 from sliceport.engines import directml_validate
 from sliceport.sandbox import supervisor
@@ -68,7 +68,7 @@ def test_wrong_descriptors_are_refused_in_process_and_by_directml(
 
 
 def end_by_a_wild_pointer(folder: Path) -> int:
-    return validator._validator(folder).create_operator(16)
+    return validator._operator_factory(folder).create_operator(16)
 
 
 def test_crash_of_the_library_ends_a_child_alone(validator_folder: Path) -> None:
@@ -98,6 +98,16 @@ def test_system_that_refuses_mprotect_is_one_sentence(validator_folder: Path, mo
     assert str(caught.value) == (
         "DirectML's library cannot be used in a process of this machine ([Errno 13] mprotect: Permission denied)."
     )
+
+
+def fail_to_create_a_device(_: Path) -> int:
+    raise CallFailed("DMLCreateDevice1", 0x887A0004, "")
+
+
+def test_library_that_creates_no_device_is_a_device_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validator, "_feature_level", fail_to_create_a_device)
+    with pytest.raises(CallFailed, match="^DMLCreateDevice1 failed with 0x887a0004\\.$"):
+        validator.title(Path())
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_each_way_runs_directml_and_ends_what_it_started(
 
 def test_killed_proot_leaves_no_process(directml: device.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     allow_only(monkeypatch, "proot")
-    words = ways.enter(install.folder(), "/bin/sh", "-c", "sleep 60 & echo started; sleep 60")
+    words = ways.command(install.folder(), "/bin/sh", "-c", "sleep 60 & echo started; sleep 60")
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"started\n"
@@ -76,7 +77,7 @@ def test_forbidden_way_is_named_with_its_reason(
 
 def test_no_way_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=r"no program can be run in the root folder .* \(user namespaces: .*proot: "):
-        ways.enter(tmp_path, "true")
+        ways.command(tmp_path, "true")
 
 
 def test_unreachable_mirror_is_refused(tmp_path: Path) -> None:
@@ -104,3 +105,14 @@ def test_only_wanted_files_are_unpacked(tmp_path: Path) -> None:
     (tmp_path / "broken.deb").write_text("broken")
     with pytest.raises(DeviceError, match=r"the package broken.deb cannot be unpacked"):
         unpack(tmp_path / "broken.deb", tmp_path / "root", lambda _: True)
+
+
+def test_failure_of_dpkg_deb_after_a_whole_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("wine")
+    with tarfile.open(tmp_path / "p.tar", "w", format=tarfile.GNU_FORMAT) as archive:
+        archive.add(tmp_path / "file", "wine")
+    (tmp_path / "dpkg-deb").write_text(f"#!/bin/sh\nhead -c 1024 {tmp_path}/p.tar\nexit 2\n")  # one file, and no end
+    (tmp_path / "dpkg-deb").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(DeviceError, match=r"the package p.deb cannot be unpacked \(dpkg-deb failed\)"):
+        unpack(tmp_path / "p.deb", tmp_path / "root", lambda _: True)

@@ -75,10 +75,11 @@ def test_run_returns_the_outputs_buffers() -> None:
     assert device.data == buffers
 
 
-@pytest.mark.parametrize("request_header", [{"do": "sing"}, {"do": "run"}])
+@pytest.mark.parametrize("request_header", [{"do": "sing"}, {"do": "run"}, {}])
 def test_request_without_sense_is_refused(request_header: dict[str, Any]) -> None:
     header, _ = ask(host_with(FakeDevice()), request_header)
     assert (header["error"]["call"], header["error"]["hresult"]) == ("request", 0x80070057)
+    assert header["error"]["message"].startswith("KeyError: ")
 
 
 LOST, FULL = ("BindInputs", 0x887A0005, ""), ("new", 0x8007000E, "out of memory")
