@@ -229,7 +229,7 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def open_unconfirmed_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Open each declared number unless `inferred`, the inferred sizes, has the same number. Keep all if ranks differ."""
+    """Open each declared number that differs from the inferred size. Keep all if `inferred` has another length."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
         dims = [None if isinstance(dim, int) and dim != size else dim for dim, size in pairs]
