@@ -93,7 +93,7 @@ class SplitForDirectMLPass(NodePass):
             for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True)
             if is_used(output)
         }
-        self.replace_outputs_apart(node, parts)
+        self.replace_each_output(node, parts)
         self.report_change(node, "Slice", defects)
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
