@@ -70,7 +70,7 @@ def emit_json(data: Any) -> None:
 
 
 def say(message: str) -> None:
-    """Write one line to stderr, and escape characters that are not printable. Ignore that stderr is closed or full."""
+    """Write one line to stderr, and escape unprintable characters. Ignore errors of a closed or full stderr."""
     if sys.stderr is None:
         return
     with _lock, suppress(OSError):
@@ -81,7 +81,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def prepared_streams(*, loud: bool) -> Iterator[None]:
-    """Prepare stdout and stderr for any text, print announcements, and discard logs of libraries unless `loud`."""
+    """Prepare stdout and stderr for any text, and print announcements. If `loud`, also print all logs and warnings."""
     _open_closed_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -126,7 +126,7 @@ def can_show_status() -> bool:
 
 
 def show_status(text: str) -> None:
-    """Show a line of progress on the terminal. The line replaces the current activity until `showing_progress` ends."""
+    """Show a line of progress in place of the current activity. The caller is in `showing_progress` on a terminal."""
     global _status  # noqa: PLW0603 - there is one terminal
     with _lock:
         _status = text
@@ -176,7 +176,7 @@ def showing_progress() -> Iterator[None]:
     def set_activity(activity: str) -> None:
         nonlocal current
         current = activity
-        if thread.ident is None:  # started only now, because a process with threads does not fork its children
+        if thread.ident is None:  # started late, because the sandbox forks no child beside a thread
             thread.start()
 
     thread = threading.Thread(target=redraw, daemon=True)

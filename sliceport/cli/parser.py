@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             # The empty choice stands for an option without a value, so it is not named.
             choices = [str(choice) for choice in action.choices if choice != ""]
-            # The kind of name is empty, because argparse puts the name of the option before the sentence.
+            # The argument `kind` is empty, because argparse puts the name of the option before the message.
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
 
 
