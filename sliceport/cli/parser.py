@@ -26,8 +26,15 @@ class Parser(argparse.ArgumentParser):
         return super().add_subparsers(**options)
 
     def error(self, message: str) -> NoReturn:
-        """Raise a UsageError. Suggest `--format json` for `--json`, which only the command `doctor` accepts."""
-        raise UsageError(f"{message}; write --format json" if "--json" in message else message)
+        """Raise a UsageError."""
+        raise UsageError(message)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse words. Suggest `--format json` for `--json` if the command has no `--json`, but `--format`."""
+        namespace, rest = super().parse_known_args(args, namespace)
+        if "--json" in rest and "--format" in self._option_string_actions:
+            self.error(f"unrecognized arguments: {' '.join(rest)}; write --format json")
+        return namespace, rest
 
     def format_help(self) -> str:
         """Return the help, with the listing at its end."""

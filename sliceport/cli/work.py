@@ -24,6 +24,7 @@ from sliceport.sandbox import signals, supervisor
 from sliceport.sandbox.child_process import ChildCrashed, ChildDied, ChildKilled, ChildLost, ChildTimedOut
 from sliceport.sandbox.place import Placement, collect_placements, remove_scratch
 from sliceport.sandbox.scratch import new_name
+from sliceport.shell import join
 from sliceport.wording import command_line_spelling, describe_unforeseen
 
 
@@ -138,7 +139,7 @@ def get_answer(work: Work, options: argparse.Namespace, *, is_supervised: bool) 
         SliceportError: The work cannot be done.
     """
     if os.path.isdir(work.model):
-        batch = f"sliceport batch {work.command} '{work.model}' -o RUN"
+        batch = join(["sliceport", "batch", *work.command.split(), work.model, "-o", "RUN"])
         raise UsageError(f"'{work.model}' is a folder, and {work.command} takes a file; write {batch}.")
     timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
     try:

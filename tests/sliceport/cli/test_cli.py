@@ -396,10 +396,14 @@ class TestHints:
     def test_json_option_names_the_format_option(self, invoke: Invoke) -> None:
         printed = invoke("lower", "m.onnx", "--json", code=2)
         assert printed.err.strip().endswith("unrecognized arguments: --json; write --format json")
+        for words in ("cases --export d --json", "lower m.onnx --jsonl"):  # without --format, another option
+            assert "write" not in invoke(*words.split(), code=2).err
 
     def test_folder_names_batch(self, tmp_path: Path, invoke: Invoke) -> None:
-        error = invoke("lower", tmp_path, code=2).err.strip()
-        assert error.endswith(f"is a folder, and lower takes a file; write sliceport batch lower '{tmp_path}' -o RUN.")
+        (tmp_path / "it's").mkdir()
+        error = invoke("lower", tmp_path / "it's", code=2).err.strip()
+        command = join(["sliceport", "batch", "lower", str(tmp_path / "it's"), "-o", "RUN"])
+        assert error.endswith(f"is a folder, and lower takes a file; write {command}.")
 
     @pytest.mark.parametrize(
         ("words", "message"),
