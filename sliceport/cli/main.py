@@ -17,7 +17,7 @@ from sliceport.cli.console import emit_json, say
 from sliceport.cli.parser import BAD_INPUT, Parser
 from sliceport.cli.work import add_command
 from sliceport.commands.command import NAMES, load
-from sliceport.commands.options import split_repeated
+from sliceport.commands.options import normalize_words
 from sliceport.errors import SliceportError
 from sliceport.formats import formats
 from sliceport.wording import command_line_spelling, describe_unforeseen
@@ -70,7 +70,7 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
     installed = [] if words[:1] == ["doctor"] else formats().values()
     suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]  # "" would end every word
     try:
-        options = make_parser(words).parse_args(split_repeated(words, suffixes))
+        options = make_parser(words).parse_args(normalize_words(words, suffixes))
         if hasattr(options, "supervise"):  # a command on a model, which a child process can run
             return int(options.supervise(options, is_supervised=is_supervised))
         with console.showing_progress():

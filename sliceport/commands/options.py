@@ -68,23 +68,24 @@ def add_inputs(command: argparse.ArgumentParser) -> None:
 
 def add_limits(command: argparse.ArgumentParser) -> None:
     """Add --timeout and --memory."""
-    command.add_argument("--timeout", default="0", metavar="S", help="end the command after S seconds")
-    command.add_argument("--memory", default="0", metavar="SIZE", help="memory limit of the process; 4G is 4 GiB")
+    command.add_argument("--timeout", default="0", metavar="S", help="end the command after S seconds; default: never")
+    command.add_argument("--memory", default="0", metavar="SIZE", help="memory limit; 4G is 4 GiB; default: no limit")
 
 
 def parse_seconds(text: str, option: str = "--timeout") -> float | None:
-    """Return the seconds of an option; None for 0, which disables the limit.
+    """Return the number of seconds in an option; None for 0, which disables the limit.
 
     Raises:
         UsageError: The text is not a number with at most 9 digits before the point and 3 after it.
     """
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):  # waits of `threading` overflow with 10 digits
-        raise UsageError(f"{option} must be a number of seconds (0 disables the limit), got {text!r}.")
+        form = "a number of seconds of at most 9 digits and 3 decimals"
+        raise UsageError(f"{option} must be {form} (0 disables the limit), got {text!r}.")
     return float(text) or None
 
 
 def parse_size(text: str) -> int | None:
-    """Return the bytes of --memory; None for 0, which disables the limit.
+    """Return the number of bytes in --memory; None for 0, which disables the limit.
 
     Raises:
         UsageError: The text is not a size, or the size is below `_MIN_MEMORY` but not 0.
@@ -124,10 +125,10 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
     return {"input_shapes": shapes, "open_sizes": open_sizes if open_sizes == "primes" else int(open_sizes)}
 
 
-def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all options for a Python function that has no argument `open_sizes`.
+def replace_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without `open_sizes`, for a Python function that lacks this argument.
 
-    If the options contain `open_sizes`, `input_shapes` gets shapes for all inputs with open sizes.
+    If there were `open_sizes`, add the shapes of all arrays and of all inputs with open sizes to `input_shapes`.
 
     Raises:
         UsageError: The model does not declare the rank of an input, or no installed format reads the model.
@@ -144,12 +145,12 @@ def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
+def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
     """Rewrite the words of a command line so that argparse can parse options with several values or an optional one.
 
     `--input-shapes` and `--input` are repeated for each value: `--input a=1 b=2` becomes `--input a=1 --input b=2`.
-    `--simplify` and `--verify` become one word with their value, which may be empty. A word that cannot be a value of
-    the option before it, such as a model with one of the `suffixes`, stays an argument of the command.
+    `--simplify` and `--verify` are joined with their values, which may be empty: `--verify=`. A word that cannot be a
+    value of the option before it, such as a model with one of the `suffixes`, stays an argument of the command.
     """
 
     def fits(option: str, word: str) -> bool:
@@ -193,7 +194,7 @@ def parse_names(text: str | None, option: str) -> list[str] | None:
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise UsageError(f"{option} names nothing; list names separated by commas, or leave it out.")
+        raise UsageError(f"{option} lists no names; write names separated by commas, or leave the option out.")
     return names
 
 
@@ -238,11 +239,11 @@ def parse_pairs(texts: Sequence[str], kind: str, form: str) -> dict[str, str]:
     return values
 
 
-def format_descriptions(lines: Mapping[str, str]) -> str:
+def format_descriptions(descriptions: Mapping[str, str]) -> str:
     """Format each name with its description, wrapped to the width of the terminal."""
-    indent = max(map(len, lines)) + 4  # 2 spaces before the name, and at least 2 after it
+    indent = max(map(len, descriptions)) + 4  # 2 spaces before the name, and at least 2 after it
     columns = max(shutil.get_terminal_size().columns - 2, 40)  # argparse also leaves 2 columns free
     return "\n".join(
         textwrap.fill(text, columns, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
-        for name, text in lines.items()
+        for name, text in descriptions.items()
     )

@@ -98,7 +98,7 @@ class TestRuns:
             (["lower", "{zoo}", "--jobs", "10000"], "'10000' is not a number from 1 to 9999."),
             (
                 ["lower", "{zoo}", "--timeout", "soon"],
-                "--timeout must be a number of seconds (0 disables the limit), got 'soon'.",
+                "--timeout must be a number of seconds of at most 9 digits and 3 decimals (0 disables the limit), got",
             ),
             (["lower", "{zoo}", "--memory", "1K"], "--memory must be at least 256M (0 disables the limit), got '1K'."),
             (

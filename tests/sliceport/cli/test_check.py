@@ -97,7 +97,7 @@ def test_each_model_has_a_section_and_an_unreadable_one_a_sentence(check: Invoke
 
 def test_a_folder_is_told_of_batch(folder: Path, check: Invoke) -> None:
     err = check(".", code=2).err
-    assert err == "sliceport: '.' is a folder, and check takes a file; write sliceport batch check '.' -o RUN.\n"
+    assert err == "sliceport: '.' is a folder, and check takes a file; write sliceport batch check . -o RUN.\n"
 
 
 def test_reports_are_shown_apart_and_only_if_their_engine_is_named(check: Invoke) -> None:

@@ -133,13 +133,16 @@ class TestUsage:
                 "executor 'tpu' is not known; known are onnxruntime-cpu, directml, directml-val",
             ),
             ("compare M --executors directm", "executor 'directm' is not known, did you mean 'directml'? known are"),
-            ("compare M --executors ,", "--executors names nothing; list names separated by commas"),
+            ("compare M --executors ,", "--executors lists no names; write names separated by commas"),
             ("compare M --executors onnxruntime-cpu", "nothing to compare 'onnxruntime-cpu' with"),
             ("compare M --seed -1", "the seed must not be negative"),
             ("compare M --input x", "input 'x' must be written NAME=FILE.npy"),
             ("compare M --input x=none.npy", "input file 'none.npy' cannot be read"),
             ("compare M --input-shapes x:1,2,3", "input 'x' has 4 elements on axis 0"),
-            ("rewrite M -o O --passes=", "--passes names nothing; list names separated by commas, or leave it out."),
+            (
+                "rewrite M -o O --passes=",
+                "--passes lists no names; write names separated by commas, or leave the option out.",
+            ),
             (
                 "rewrite M -o O --passes compos",
                 "pass 'compos' is not known, did you mean 'compose'? known are strided,",
