@@ -130,13 +130,8 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
     """Read the results of a probe. Refuse options that have no effect on results."""
     from sliceport.diffing.probe_results import read_results
 
-    titles = {
-        "on": "--on",
-        "other": "the second model",
-        "input_shapes": "--input-shapes",
-        "open_sizes": "--input-shapes",
-    }
-    titles |= {"budget": "--budget", "resume": "--resume", "seed": "--seed", "seeds": "--seeds"}
+    titles = {name: f"--{name}" for name in ("on", "budget", "resume", "seed", "seeds")}
+    titles |= {"other": "the second model", "input_shapes": "--input-shapes", "open_sizes": "--input-shapes"}
     for name, title in titles.items():
         if options.get(name) and not (name == "seeds" and options[name] == 1):  # the default of --seeds
             raise UsageError(f"--against {options['against']} contains results of a probe, so leave out {title}.")
