@@ -119,10 +119,11 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
     shapes = parse_input_shapes([text for text in options.input_shapes if text not in auto_words])
     if not auto_words:
         return {"input_shapes": shapes}
-    open_sizes = auto_words[-1].partition("=")[2] or "primes"  # of several words, the last one counts
-    if open_sizes != "primes" and not (open_sizes.isdecimal() and len(open_sizes) <= _MAX_DIGITS):
-        raise UsageError(f"--input-shapes {auto_words[-1]} must be auto, or auto with a size as in auto=1.")
-    return {"input_shapes": shapes, "open_sizes": open_sizes if open_sizes == "primes" else int(open_sizes)}
+    word = auto_words[-1]  # of several words, the last one counts
+    size = word.removeprefix("auto=")
+    if word != "auto" and not (size.isdecimal() and len(size) <= _MAX_DIGITS):
+        raise UsageError(f"--input-shapes {word} must be auto, or auto with a size as in auto=1.")
+    return {"input_shapes": shapes, "open_sizes": "primes" if word == "auto" else int(size)}
 
 
 def replace_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,7 +208,9 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes = {}
     for text in texts:
         name, _, dims = text.rpartition(":")
-        sizes = [dim.strip() for dim in dims.strip("[]").split(",")] if dims.strip("[]") else []
+        if dims[:1] == "[" and dims[-1:] == "]":
+            dims = dims[1:-1]
+        sizes = [dim.strip() for dim in dims.split(",")] if dims else []
         # A longer number may exceed 64 bits.
         if not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
             raise UsageError(

@@ -126,6 +126,11 @@ class TestUsage:
             ("lower M --input-shapes x:2,3 x:2,3", "input 'x' is given two shapes"),
             ("lower M --input-shapes q:2,3", "the model has no input 'q' to give a shape to"),
             ("lower M --input-shapes x:99999999999999999999", "with sizes from 0 up, of at most 18 digits."),
+            ("lower M --input-shapes x:]1,3[", "input shape 'x:]1,3[' must be written"),
+            ("lower M --input-shapes x:]", "input shape 'x:]' must be written"),
+            ("lower M --input-shapes x:[[4]]", "input shape 'x:[[4]]' must be written"),
+            ("lower M --input-shapes auto=", "--input-shapes auto= must be auto, or auto with a size as in auto=1."),
+            ("lower M --input-shapes auto=primes", "must be auto, or auto with a size as in auto=1."),
             ("lower M --feature-level 9.9", "feature level '9.9' does not exist"),
             ("lower M --layout NXYZ", "layout 'NXYZ' is not known"),
             (
