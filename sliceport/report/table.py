@@ -70,4 +70,5 @@ def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
     indents: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": indent + " " * hanging}
-    return textwrap.wrap(line.strip(), max(columns, 20), break_on_hyphens=False, break_long_words=False, **indents)
+    indents |= {"break_on_hyphens": False, "break_long_words": False}
+    return textwrap.wrap(line.strip(), max(columns, 20), **indents) or [""]  # blanks alone are a line, too

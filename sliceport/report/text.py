@@ -57,7 +57,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
         status = f"{comparison.status} (alone, random data)" if comparison.alone else comparison.status
         rows.append((name, comparison.lowered.verdict, comparison.executor or "-", byte_count, status))
-    head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
+    head = [table(rows, columns)] if report.comparisons else ["nothing to compare"]
     not_clean = [comparison for comparison in report.comparisons if not comparison.is_clean]
     lines = _share_hints([f"{comparison.status}: {comparison.detail}" for comparison in not_clean])
     lines += [f"note: {note}" for note in report.notes]
@@ -110,7 +110,7 @@ def _describe_lowering(lowered: LoweredNode, verbose: bool) -> str:
     for alias in lowered.aliases:
         text = f"{alias.output} = {alias.value}"
         if alias.tensor is not None:
-            text += f" + {alias.byte_offset} bytes, strides {_format_dims(alias.tensor.strides)}"
+            text += f" + {count_of(alias.byte_offset, 'byte')}, strides {_format_dims(alias.tensor.strides)}"
         parts.append(text)
     return "; ".join(parts) or {"folded": "constant", "empty": "no elements"}.get(lowered.verdict, "")
 
@@ -147,6 +147,6 @@ def _shorten(name: str) -> str:
 
 def _format_bytes(count: int) -> str:
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= size:
+        if count >= 2**10 and round(count / size, 1) >= 1:
             return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
+    return count_of(count, "byte")

@@ -229,7 +229,7 @@ def test_commands_of_github_are_escaped(folder: Path, check: Invoke) -> None:
     assert first.startswith(
         "::warning file=100%25%2Ca%3Ab.onnx,title=fragile%3A sizes-that-fix-an-open-axis::1 Split: sizes that fix"
     )
-    assert last == "100%25,a:b.onnx: 1 fragile, no known defect of 5 engines"
+    assert last == "100%,a:b.onnx: 1 fragile, no known defect of 5 engines"
     assert error.startswith("::error file=broken.onnx,title=not checked::'broken.onnx': ")
 
 

@@ -346,6 +346,9 @@ class TestWidth:
         lines = table.table(rows, None).splitlines()
         assert [table.display_width(line[: line.index("S")]) for line in lines[2:]] == [8, 8]
 
+    def test_line_of_blanks_stays_a_line(self) -> None:
+        assert table.wrap(" " * 30, 20) == [""]
+
     @POSIX
     def test_on_a_terminal_of_80_columns(self, models: Path) -> None:
         out = in_terminal("lower", models / "rule_siblings.onnx", "-v").splitlines()
