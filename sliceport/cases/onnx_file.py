@@ -27,7 +27,7 @@ def to_tensor(array: Array, name: str) -> bytes:
 def to_model(case: Case) -> bytes:
     """Return the serialized ModelProto of a case."""
     outputs = case.output_names
-    # The parameters that are inputs in this version of the operator. All others are attributes.
+    # The parameters that are inputs of the node in this version of the operator. All others are attributes.
     indices = {} if case.version < 10 or (case.operator == "Split" and case.version < 13) else case.index_inputs
     names = [name if name in indices else "" for name in INPUTS[case.operator]]  # an absent input has an empty name
     while names and not names[-1]:
@@ -60,7 +60,7 @@ def to_model(case: Case) -> bytes:
 def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
     """Return the sizes that the model declares for each output.
 
-    They are symbols if the sizes are not fixed: the case has inputs or open axes, or is refused or disputed.
+    Sizes are symbols if the parameters are inputs, an axis is open, or the standard forbids the node or is disputed.
     """
     if case.is_refused:
         return [[f"n{i}" for i in range(len(case.shape))]] * len(case.output_names)

@@ -35,13 +35,13 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def _format_executors() -> str:
     """Describe the executors of each model format: the engines that `--executors` accepts."""
-    from sliceport.engines.registry import engines_of
+    from sliceport.engines.registry import engines_for_nodes
     from sliceport.formats import formats
 
     blocks = []
     for format_ in formats().values():
         reference, description = format_.reference
-        engines = engines_of(format_.name).values()
+        engines = engines_for_nodes(format_.name).values()
         others = {engine.name: engine.description for engine in engines if engine.name != reference}
         lines = format_descriptions({reference: description} | others)
         by_default = ", ".join(format_.default_executors)

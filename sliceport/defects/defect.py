@@ -116,7 +116,7 @@ Outcome = Gives | Unwritten | Fails | EndsProcess | Bits | Accepts
 
 
 def gives(*outputs: Sequence[int], shape: tuple[int, ...] | None = None) -> Gives:
-    """Return `Gives` for outputs with these elements of the data, given by position. All outputs have `shape`."""
+    """Return `Gives` for outputs of these elements of the data. All have `shape`; if it is None, each is a vector."""
     return Gives(
         tuple(Output(elements if isinstance(elements, range) else tuple(elements), shape) for elements in outputs)
     )
@@ -166,10 +166,10 @@ class Divergence:
         issues = f" ({', '.join(self.issues)})" if self.issues else ""
         return f"{ALL_TITLES[self.engine]} {self.does}{issues}"
 
-    def concerns(self, version: str) -> bool:
+    def may_affect(self, version: str) -> bool:
         """Return whether a version may show the behavior: it is at least `since` and below `until`, if these are known.
 
-        >>> Divergence("tensorrt", "fails", ("7.0",), until="8.0").concerns("8.6.1")
+        >>> Divergence("tensorrt", "fails", ("7.0",), until="8.0").may_affect("8.6.1")
         False
         """
         key = version_key(version)

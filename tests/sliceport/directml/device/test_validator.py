@@ -103,7 +103,7 @@ def test_system_that_refuses_mprotect_is_one_sentence(validator_folder: Path, mo
 @pytest.fixture
 def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    directml_validate._title.cache_clear()
+    directml_validate._validator_title.cache_clear()
     return tmp_path / "sliceport"
 
 
