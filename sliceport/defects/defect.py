@@ -45,7 +45,7 @@ class Output:
         sizes = "" if self.shape is None else f" as {list(self.shape)}"
         if not self.elements:
             return f"nothing{sizes}"
-        if isinstance(self.elements, range) and len(self.elements) > 1:
+        if isinstance(self.elements, range) and len(self.elements) > 1 and self.elements.step == 1:
             return f"elements {self.elements[0]} to {self.elements[-1]}{sizes}"
         return f"{'element' if len(self.elements) == 1 else 'elements'} {', '.join(map(str, self.elements))}{sizes}"
 
@@ -183,13 +183,14 @@ class Divergence:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, up to the first `-` or `+`, as a key to sort by.
+    """Return the numbers of a version, up to the first letter, `-` or `+`, without zeros at the end, to sort by.
 
-    >>> version_key("2025.2") < version_key("2025.10.1-rc2")
-    True
+    >>> version_key("2025.2") < version_key("2025.10.1-rc2"), version_key("10"), version_key("10.0.0rc1")
+    (True, (10,), (10,))
     """
     # OpenVINO puts the number and the hash of a build after "-"; PEP 440 puts a local version after "+".
-    return tuple(int(number) for number in re.findall(r"\d+", re.split("[-+]", version)[0]))
+    release = re.sub(r"(\.0*)+$", "", re.split(r"[^\d.]", version)[0])
+    return tuple(map(int, re.findall(r"\d+", release)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ import sys
 
 from command_line import Invoke
 
+from sliceport.defects.defect import gives
 from sliceport.defects.engines import ONNXRUNTIME_DML, OPENVINO, TITLES, VERSIONS
 from sliceport.defects.table import DEFECTS, defects_of, find_defect
 from sliceport.report.defects import defect_issue
@@ -76,6 +77,11 @@ def test_report_of_another_defect_is_refused(invoke: Invoke) -> None:
         ["--engine", OPENVINO, "report", "a part is empty"],
     ):
         assert "is not a defect of openvino, but of onnxruntime-dml." in invoke("defects", *words, code=2).err
+
+
+def test_outcome_of_elements_names_each_unless_they_are_consecutive() -> None:
+    ranges = [range(2, 5), range(0, 6, 2), range(4, 1, -1)]
+    assert str(gives(*ranges)) == "elements 2 to 4; elements 0, 2, 4; elements 4, 3, 2"
 
 
 def test_table_loads_no_framework() -> None:
