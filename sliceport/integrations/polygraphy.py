@@ -62,7 +62,8 @@ class EngineRunner(BaseRunner):
         Raises:
             RunFailed, MemoryError, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
-        inputs = {name: np.ascontiguousarray(array.to_numpy(value)) for name, value in feed_dict.items()}
+        # Not `ascontiguousarray`, which makes a vector of a scalar.
+        inputs = {name: np.asarray(array.to_numpy(value), order="C") for name, value in feed_dict.items()}
         started = time.perf_counter()
         outputs = self._side.run(self._whole, inputs)
         self.inference_time = time.perf_counter() - started
