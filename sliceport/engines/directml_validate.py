@@ -43,10 +43,11 @@ class DirectMLValidate:
     def diagnose(self) -> Iterator[Diagnosis]:
         """Yield whether DirectML's validator is installed and can be used."""
         from sliceport.directml.device import DeviceError, validator
+        from sliceport.sandbox.child_process import ChildLost
 
         try:
             yield Diagnosis("DirectML's validator", "ok", _validator_title())
-        except DeviceError as error:
+        except (DeviceError, ChildLost) as error:
             is_installed = self.is_ready()
             # Installing the validator is of no use on a machine that cannot run the library.
             advice = "" if is_installed or validator.missing() else _INSTALL
