@@ -23,20 +23,10 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         help="engines to check for, such as onnxruntime-dml,openvino; 'all' adds engines known from reports alone; "
         "default: the engines that tests run, which -v lists",
     )
-    command.add_argument(
-        "--engine-versions",
-        type=_parse_list,
-        default=[],
-        metavar="NAME=VERSION",
-        help="leave out the defects of other versions, as in openvino=2025.2",
-    )
-    command.add_argument(
-        "--fail-on",
-        type=_parse_list,
-        default=list(KINDS),
-        metavar="KINDS",
-        help=f"kinds of findings that lead to exit status 1; default {','.join(KINDS)}",
-    )
+    help_ = "leave out the defects of other versions, as in openvino=2025.2"
+    command.add_argument("--engine-versions", type=_parse_list, default=[], metavar="NAME=VERSION", help=help_)
+    help_ = f"kinds of findings that lead to exit status 1; default {','.join(KINDS)}"
+    command.add_argument("--fail-on", type=_parse_list, default=list(KINDS), metavar="KINDS", help=help_)
 
 
 def _parse_list(text: str) -> list[str]:

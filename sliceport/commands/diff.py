@@ -31,14 +31,8 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     )
     add_inputs(command)
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
-    command.add_argument(
-        "--tolerance",
-        action="append",
-        default=[],
-        metavar="[NAME:]abs=X,rel=Y,ulp=Z",
-        help="accepted difference of computed outputs, or of output NAME; meeting one bound is enough; "
-        "default: by element type",
-    )
+    help_ = "accepted difference of computed outputs, or of NAME; meeting one bound is enough; default: by element type"
+    command.add_argument("--tolerance", action="append", default=[], metavar="[NAME:]abs=X,rel=Y,ulp=Z", help=help_)
     command.add_argument(
         "--budget", default="0", metavar="S", help="seconds for comparison and search; 0 disables the limit"
     )

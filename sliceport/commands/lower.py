@@ -18,11 +18,8 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--layout", metavar="NHWC", help="memory layout of inputs and outputs of slicing nodes")
     command.add_argument("--input-layout", metavar="NHWC", help="memory layout of inputs alone")
     command.add_argument("--output-layout", metavar="NHWC", help="memory layout of outputs alone")
-    command.add_argument(
-        "--views",
-        action="store_true",
-        help="make slices views of their input's buffer where possible, instead of copies",
-    )
+    help_ = "make slices views of their input's buffer where possible, instead of copies"
+    command.add_argument("--views", action="store_true", help=help_)
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:

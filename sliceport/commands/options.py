@@ -57,13 +57,8 @@ def add_inputs(command: argparse.ArgumentParser) -> None:
     """Add --input-shapes, --seed and --input, which `run_options` reads."""
     add_input_shapes(command)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of the random inputs; default 0")
-    command.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=FILE.npy",
-        help="arrays to use for these inputs instead of random data",
-    )
+    help_ = "arrays to use for these inputs instead of random data"
+    command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help=help_)
 
 
 def add_limits(command: argparse.ArgumentParser) -> None:
