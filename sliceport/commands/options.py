@@ -17,6 +17,8 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 """Words that can be the shape of an input but not a file: no dot and no slash follow the last colon."""
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
+_SHORTEST = {"--input-shapes": "--input-s", "--input": "--input", "--simplify": "--si", "--verify": "--veri"}
+"""The options with several values or an optional one, each with the shortest abbreviation that argparse accepts."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
 """The engines that can follow --verify."""
 _SHAPES_HELP = "shapes of inputs that the model leaves open; auto chooses primes for all open sizes, auto=1 chooses 1"
@@ -165,12 +167,13 @@ def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
         word = remaining.pop(0)
         if word == "--":
             return [*separated, word, *remaining]
-        if word in ("--simplify", "--verify"):
-            value = remaining.pop(0) if remaining and fits(word, remaining[0]) else ""
-            separated.append(f"{word}={value}")
+        text, equals, _ = word.partition("=")
+        option = next((name for name in _SHORTEST if name.startswith(text) and text.startswith(_SHORTEST[name])), "")
+        if option in ("--simplify", "--verify") and not equals:
+            value = remaining.pop(0) if remaining and fits(option, remaining[0]) else ""
+            separated.append(f"{option}={value}")
             continue
         separated.append(word)
-        option, equals, _ = word.partition("=")
         if option not in ("--input-shapes", "--input"):
             continue
         if not equals and remaining and not remaining[0].startswith("-"):

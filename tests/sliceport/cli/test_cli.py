@@ -109,11 +109,14 @@ class TestLower:
         output = [tmp_path / "out.onnx"] if command.endswith("-o") else []
         invoke(*command.split(), *output, models / "rule_symbolic.onnx", f"--input-shapes={word}")
 
+    def test_abbreviated_option_may_lack_its_value(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
+        invoke("rewrite", "--verif", models / "rule_coalesce.onnx", "-o", tmp_path / "out.onnx")
+
     def test_chosen_sizes_are_those_that_are_lowered(self, invoke: Invoke, models: Path) -> None:
         chosen = invoke("lower", models / "rule_symbolic.onnx", "--input-shapes=auto=7", "-v").out
         assert chosen == invoke("lower", models / "rule_symbolic.onnx", "--input-shapes=x:7,7,8", "-v").out
 
-    @pytest.mark.parametrize("words", [["--input-shapes", "a:4,5"], ["--input-shapes=a:4,5"]])
+    @pytest.mark.parametrize("words", [["--input-shapes", "a:4,5"], ["--input-sh=a:4,5"]])
     def test_input_shapes_that_follow_one_another(self, invoke: Invoke, tmp_path: Path, words: list[str]) -> None:
         model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
             g (float[N, 5] a, float[M, 4] b) => (float[P, 5] y, float[Q, 4] z)
