@@ -71,7 +71,7 @@ class Unwritten:
     shape: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
-        return "memory that was never written"
+        return "memory that was never written or is outside the input"
 
 
 @dataclass(frozen=True)
