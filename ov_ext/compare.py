@@ -20,7 +20,7 @@ from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
-from sliceport.engines.comparison import Comparison, Report, compare_node, explain, reproducing_command, takes_part
+from sliceport.engines.comparison import Comparison, Report, add_defects, compare_node, reproducing_command, takes_part
 from sliceport.engines.engine import Engine, TensorBytes
 from sliceport.engines.registry import choose_engines
 from sliceport.errors import ModelError
@@ -108,5 +108,5 @@ def _compare_node(
     for engine in engines:
         comparison = compare_node(lowered, engine, values, {}, reference=reference, model=one_node, alone=True)
         if comparison.status == "mismatch":  # An error already names its defect.
-            comparison = explain(comparison, engine.name, one_node.defects_on(engine.name))
+            comparison = add_defects(comparison, engine.name, one_node.defects_on(engine.name))
         yield comparison

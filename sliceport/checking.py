@@ -100,7 +100,7 @@ class Selection:
     def _selects(self, divergence: Divergence) -> bool:
         """Return whether a divergence is of a selected engine, and concerns all versions that are set for it."""
         versions = [version for name, version in self.versions.items() if _is_of(divergence.engine, name)]
-        return self.has(divergence.engine) and all(map(divergence.concerns, versions))
+        return self.has(divergence.engine) and all(map(divergence.may_affect, versions))
 
 
 def _is_of(engine: str, name: str) -> bool:

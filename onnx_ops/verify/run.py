@@ -29,8 +29,8 @@ from sliceport.engines.comparison import (
     Bytes,
     Comparison,
     Report,
+    add_defects,
     compare_node,
-    explain,
     reproducing_command,
     takes_part,
 )
@@ -148,7 +148,7 @@ def _compare_node(
     comparison = compare_node(lowered, engine, values, cache, reference=REFERENCE, model=model, alone=alone)
     if comparison.status in ("mismatch", "error"):
         for blamed in (REFERENCE, engine.name):  # Either may be wrong.
-            comparison = explain(comparison, blamed, known_defects(lowered.resolved, blamed))
+            comparison = add_defects(comparison, blamed, known_defects(lowered.resolved, blamed))
     return comparison
 
 

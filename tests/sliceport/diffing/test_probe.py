@@ -352,7 +352,7 @@ def test_interrupted_file_is_refused(model: Path, right_results: str, tmp_path: 
 )
 def test_options_without_effect_are_refused(model: Path, tmp_path: Path, word: str, invoke: Invoke) -> None:
     printed = invoke("diff", model, "--against", tmp_path / "results.json", word, code=2)
-    assert f"which take no {word.partition('=')[0]}." in printed.err
+    assert f"so leave out {word.partition('=')[0]}." in printed.err
 
 
 @pytest.mark.parametrize("mode", ["names", "weights"])
