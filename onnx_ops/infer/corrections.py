@@ -116,7 +116,7 @@ def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dim
     axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])
     if len(inputs) > 1 and node.input[1]:
         # Unknown axes may be negative, so -1 stands for them. onnx infers no sizes from unknown axes.
-        axes = [-1] if inputs[1].data is None else inputs[1].data.tolist()
+        axes = [-1] if inputs[1].data is None else inputs[1].data.reshape(-1).tolist()
     negative_axes = [axis for axis in axes if axis < 0]
     if dims is None or (negative_axes and not attributes.get("keepdims", 1)):
         return None

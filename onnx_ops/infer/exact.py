@@ -8,6 +8,7 @@ operators like the newest version.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,7 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
         return True
     # The length is this quotient rounded up. It must not be so close to an integer that rounding errors change it.
     count = (end - start) / step
-    return abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
+    return isfinite(count) and abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:

@@ -125,6 +125,10 @@ def test_a_range_of_clear_length_has_that_length(bounds: tuple[float, ...], is_c
         assert len(elements) == max(0, int(np.ceil((bounds[1] - bounds[0]) / bounds[2])))
 
 
+def test_range_beyond_the_range_of_doubles_has_no_clear_length() -> None:
+    assert not has_clear_length([np.array(bound) for bound in (-1.5e308, 1.5e308, 1.0)])
+
+
 def test_moved_elements_keep_their_bits() -> None:
     (wide,) = evaluate(helper.make_node("Expand", "xs", "y"), [NAN, np.array([2, 1])], 17)
     assert wide.view(np.uint32).tolist() == [NAN.view(np.uint32).tolist()] * 2
