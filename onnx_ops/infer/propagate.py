@@ -224,9 +224,9 @@ class _Propagation:
         if any(attribute.ref_attr_name for attribute in node.attribute):
             node = resolve_references(node, scope.attributes)
         domain = usual_name(node.domain)
-        function = self._functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
-        if function is not None and domain != STRIDED_SLICE_DOMAIN:
-            return self._call_function(function, node, inputs, scope)
+        key = (node.domain, node.op_type, getattr(node, "overload", ""))
+        if key in self._functions and key != (STRIDED_SLICE_DOMAIN, "StridedSlice", ""):  # `apply_own_rule` infers it
+            return self._call_function(self._functions[key], node, inputs, scope)
         opset = scope.opsets.get(domain)
         if opset is None:
             return None
