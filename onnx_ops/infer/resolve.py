@@ -59,7 +59,8 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
         if declared is not None and name not in outputs:
             _match_shape(name, declared, shapes[name], sizes)
         elif declared is not None:
-            pairs = zip(declared, shapes[name], strict=False)
+            # Axes of shapes with different ranks do not correspond to each other.
+            pairs = zip(declared, shapes[name], strict=True) if len(declared) == len(shapes[name]) else ()
             sizes = {dim: size for dim, size in pairs if isinstance(dim, str) and dim} | sizes
             if not fits(declared, shapes[name]):
                 contradicted.add(name)
