@@ -27,8 +27,7 @@ class OpenSizes:
             return ""
         if dim.value in self._input_symbols:
             return repr(dim.value)
-        is_open_input = id(value) in self._input_ids and not dim.value
-        return f"axis {axis % len(dims)} of {value.name!r}" if is_open_input else ""
+        return f"axis {axis % len(dims)} of {value.name!r}" if id(value) in self._input_ids and not dim.value else ""
 
     def size_of(self, value: ValueView, axis: int) -> int | str | None:
         """Return the size of an axis, or its name if the model's inputs leave it open. Otherwise return None."""
@@ -37,10 +36,9 @@ class OpenSizes:
         return dim if isinstance(dim, int) else self.name(value, axis) or None
 
     def trace(self, value: ValueView) -> int | str | None:
-        """Return the size that a value holds, or the size's name if the model's inputs leave the size open.
+        """Return the size in a value that has one element, or its name if the model's inputs leave the size open.
 
-        Return None unless the value comes from a Shape, or from a Gather of one element of a Shape. The caller makes
-        sure that the value has one element.
+        Return None unless the value comes from a Shape, or from a Gather of one element of a Shape.
 
         Raises:
             InvalidSlice, DynamicSlice: An attribute of the Shape is not valid or not known.

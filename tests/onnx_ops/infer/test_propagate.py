@@ -279,7 +279,7 @@ def test_a_process_that_ended_is_announced(monkeypatch: pytest.MonkeyPatch) -> N
     proto = model("(float[2,3] x) => (y) { y = Relu (x) }")
     with progress.listen_to_progress(announcement=said.append):
         assert [value.name for value in inference.infer(IrModel(from_proto(proto)))] == ["x"]
-    assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
+    assert said == ["shapes are inferred without onnx, because the process for onnx's inference was ended by SIGKILL."]
 
 
 LOOP = "q{} = Loop <body = g (int64 k, bool d, seq(float[]) s) => (bool b, seq(float[]) o{}) {{ b = Identity (d)  {}}}>"
