@@ -47,7 +47,11 @@ def check_optimizers(names: Sequence[str]) -> None:
         if name not in OPTIMIZERS:
             raise unknown_name("optimizer", name, OPTIMIZERS)
         if importlib.util.find_spec(name) is None:
-            raise MissingExtra.of(name, name, "to simplify by it")
+            purpose = f"by the optimizer {name!r}"
+            if name == ONNXSCRIPT:  # no extra installs onnxscript, because sliceport depends on it
+                advice = "but it is not installed; run: pip install --force-reinstall sliceport."
+                raise MissingExtra(f"{name} is needed {purpose}, {advice}")
+            raise MissingExtra.of(name, name, purpose)
 
 
 def run_optimizer(name: str, model: ir.Model) -> ir.Model:
