@@ -62,7 +62,7 @@ class PortablePass(NodePass):
         self.read_as = read_as
 
     def fill_gaps(self, entries: Entries, sizes: Sizes | None) -> Entries:
-        """Return `entries`, which must not be empty. If the target accepts no gaps between axes, whole axes fill them."""
+        """Return `entries`, which must not be empty. If the target accepts no gaps between axes, add whole axes."""
         if "axis-gaps" not in self.without:
             return entries
         filled = {}
@@ -146,9 +146,8 @@ class PortableSlicePass(PortablePass):
         whole = AxisSlice(0, INT64_MAX, 1)
         # One Slice cuts all axes that need no Gather, so that the nodes after it have less to move. An axis without a
         # span stays whole, because a Gather selects from all of it.
-        chain.slice(
-            normalize_entries({**entries, **{axis: span or whole for axis, span in spans.items()}}, sizes), opset
-        )
+        bounds = {**entries, **{axis: span or whole for axis, span in spans.items()}}
+        chain.slice(normalize_entries(bounds, sizes), opset)
         for axis, entry in excluded.items():
             span = spans[axis]
             if span is None:
@@ -180,7 +179,7 @@ class _Chain:
     """
 
     def __init__(self, owner: PortablePass, data: ir.Value, sizes: Sizes, output: ir.Value) -> None:
-        """Start with `data` of `sizes`. The pass `owner` names new values after `output`, and fills gaps between axes."""
+        """Start with `data` of `sizes`. The pass `owner` names new values after `output`, and fills gaps of axes."""
         self._owner, self._data, self._output = owner, data, output
         self.nodes: list[ir.Node] = []
         self.value = data
