@@ -316,7 +316,8 @@ class PortableSplitPass(PortablePass):
                 slice_nodes = build_slice(data, entries, opset, lists_steps=True) if entries else []
                 parts[output] = slice_nodes or [ir.node("Identity", [data])]
         self.replace_outputs_apart(node, parts)
-        self.report_change(node, next(iter(parts.values()))[-1].op_type if parts else NOTHING)
+        operators = dict.fromkeys(part_nodes[-1].op_type for part_nodes in parts.values())
+        self.report_change(node, ", ".join(operators) or NOTHING)
 
 
 class PortableConcatPass(PortablePass):

@@ -94,7 +94,8 @@ class SplitForDirectMLPass(NodePass):
             if is_used(output)
         }
         self.replace_outputs_apart(node, parts)
-        self.report_change(node, "Slice", defects)
+        is_sliced = any(nodes[-1].op_type == "Slice" for nodes in parts.values())
+        self.report_change(node, "Slice" if is_sliced else "Constant", defects)
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """Return the nodes of a Slice of one part, or a constant for an empty part of known shape and type."""

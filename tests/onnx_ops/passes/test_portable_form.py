@@ -237,3 +237,11 @@ def test_sizes_by_num_outputs_are_written_out() -> None:
     results = open_session(written, optimized=False).run(None, {"x": data_of((5,))})
     assert_same(results, oracle.onnx_split(data_of((5,)), 0, (2, 2, 1)))
     assert [change.replacement for change in report.changes] == ["Split"]
+
+
+@pytest.mark.parametrize("sizes", ["4, 0", "0, 4"])
+def test_report_of_a_split_names_all_operators_that_replace_it(sizes: str) -> None:
+    proto = parse(f"(float[4] x) => (float[a] y, float[b] z) <int64[2] s = {{{sizes}}}> {{ y, z = Split(x, s) }}")
+    written, report = portable(proto)
+    (change,) = report.changes
+    assert change.replacement == ", ".join(node.op_type for node in written.graph.node)
