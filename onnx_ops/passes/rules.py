@@ -62,7 +62,7 @@ def rules() -> Any:
             return result
 
         def rewrite(self, op: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
-            return _write_slice(op, x, self._entries)
+            return _write_slice(op, x, self._entries)  # `check` has just set the entries for this match
 
     class RemoveIdentitySlices(RewriteRuleClassBase):
         """A Slice that keeps all elements."""
@@ -77,7 +77,7 @@ def rules() -> Any:
                 is_whole = not drop_whole_axes(_read_bounds(sliced, shape), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
-            return result if is_whole else result.fail("it does not keep all elements")
+            return result if is_whole else result.fail("the Slice does not keep all elements")
 
         def rewrite(self, op: Any, x: ir.Value, sliced: ir.Value) -> Any:  # noqa: ARG002
             return op.Identity(x)
@@ -102,15 +102,14 @@ def _read_bounds(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
 
 def _sizes_after(entries: dict[int, AxisSlice], shape: Sizes | None) -> Sizes | None:
     """Return the sizes that remain of `shape` after slices of some axes. The keys of `entries` are axes."""
-    pairs = [(size, entries.get(axis)) for axis, size in enumerate(shape or ())]
-    sizes = [size if size is None or entry is None else len(resolve_axis(*entry, size)) for size, entry in pairs]
-    return None if shape is None else tuple(sizes)
+    if shape is None:
+        return None
+    pairs = [(size, entries.get(axis)) for axis, size in enumerate(shape)]
+    return tuple([size if size is None or entry is None else len(resolve_axis(*entry, size)) for size, entry in pairs])
 
 
 def _write_slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:
     """Add a Slice of `x` by `op`, onnxscript's builder of nodes, and return its output."""
     starts, ends, steps = zip(*entries.values(), strict=True) if entries else ((), (), ())
-    lists = [
-        op.Constant(value=ir.tensor(list(values), dtype=ir.DataType.INT64)) for values in (starts, ends, entries, steps)
-    ]
-    return op.Slice(x, *lists)
+    inputs = (starts, ends, tuple(entries), steps)
+    return op.Slice(x, *[op.Constant(value=ir.tensor(list(values), dtype=ir.DataType.INT64)) for values in inputs])

@@ -85,7 +85,8 @@ class SplitForDirectMLPass(NodePass):
         spec: SplitSpec | None = None
         with suppress(*SKIPS):
             spec = read_split(node, opset, shape)
-        if spec is None or defects[0].handling == "named":  # no correct replacement is known
+        # Without a spec, the part sizes are unknown. `split_defects` returns a defect without a replacement alone.
+        if spec is None or defects[0].handling == "named":
             self.report_change(node, None, defects)
             return
         parts = {
