@@ -125,10 +125,10 @@ def measure_report(run: Path) -> Times:
 
 def rate_of_names(models: Path) -> float:
     """Return how many models are found in a folder in a second."""
-    from sliceport.batch.sources import expand
+    from sliceport.batch.sources import expand_sources
 
     begun = time.perf_counter()
-    count = sum(1 for _ in expand([str(models)], [".onnx"]))
+    count = sum(1 for _ in expand_sources([str(models)], [".onnx"]))
     return count / (time.perf_counter() - begun)
 
 

@@ -207,11 +207,11 @@ def _harden_portably(
     from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
     from onnx_ops.passes.harden_portable import (
-        add_note,
         build_form_report,
         enforce_standard_reading,
         harden_portably,
-        was_raised,
+        prepend_note,
+        was_opset_raised,
     )
 
     def verify_as_read(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
@@ -236,11 +236,11 @@ def _harden_portably(
         )
 
     result = attempt(raises_opset=True)
-    if result.is_written or not was_raised(result.changes):
+    if result.is_written or not was_opset_raised(result.changes):
         return result
     result = attempt(raises_opset=False)
     note = "the operator set stays as it is, because the model computes something else after onnx's version converter"
-    return replace(result, changes=add_note(result.changes, note))
+    return replace(result, changes=prepend_note(result.changes, note))
 
 
 def _change(

@@ -42,15 +42,15 @@ def compare(
 ) -> Report:
     """Run each slicing node of a model alone, on random data, by several executors and compare bit for bit.
 
-    Model.evaluate computes the expected outputs. If it has a known defect or fails, all engines and Model.evaluate are
-    compared with the specification instead. An engine does not run a node if a known defect would end the engine's
-    process. A difference that a known defect explains names that defect.
+    Model.evaluate computes the expected outputs. If Model.evaluate fails, or a known defect makes it wrong for a node,
+    all engines and Model.evaluate are compared with the specification instead. An engine does not run a node if a known
+    defect would end the engine's process. A difference that a known defect explains names that defect.
 
     The arguments are those of `sliceport.compare`. The engine `openvino` always takes part. By default, the engines of
     the format and the validators that are installed take part.
 
     Raises:
-        UsageError: `model` is not a model, an executor is unknown, another option does not fit, or see `backend`.
+        UsageError: `model` is not a model, or an option is not valid; see also `backend`.
         ModelError, MemoryError: See `read_model`.
     """
     engines = choose_engines(executors, formats()["openvino"])
@@ -87,7 +87,7 @@ def _compare_node(
         return
     size = one_node.count_bytes()
     if size > _MAX_BYTES:
-        detail = f"{node.label}: its data of {size} bytes are more than the {_MAX_BYTES} that are compared."
+        detail = f"{node.label}: its data take {size} bytes; nodes of more than {_MAX_BYTES} bytes are not compared."
         yield Comparison(lowered, OPENVINO, "error", detail, alone=True)
         return
     try:

@@ -50,7 +50,7 @@ class OnnxSource:
         """
         lowered_by_key: dict[str, list[LoweredNode]] = defaultdict(list)
         for lowered in nodes:
-            key = lowered.node.origin or _graph_key(lowered.node.scope, lowered.node.outputs)
+            key = lowered.node.origin or _node_key(lowered.node.scope, lowered.node.outputs)
             lowered_by_key[key].append(lowered)
         annotated = onnx.ModelProto()
         failure = "the annotated model cannot be written"  # onnx-ir reads tensors only now
@@ -62,16 +62,16 @@ class OnnxSource:
 
 
 def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
-    """Replace the annotations of a node. `lowered` has one entry, or one for each call of the node's function."""
+    """Replace a node's annotations. `lowered` has one entry, or one for each place that calls the node's function."""
     verdicts = {n.verdict for n in lowered}
     annotations: dict[str, str] = {"verdict": verdicts.pop() if len(verdicts) == 1 else "differs by call"}
     reason = next((n.reason for n in lowered if n.reason is not None), None)  # of the first call that is refused
     if reason is not None:
         annotations |= {"reason": reason.code, "message": reason.message}
-    calls = {call.id: call for n in lowered for call in n.calls}.values()
-    if calls:
-        annotations["operators"] = json.dumps([to_json(call.operator) for call in calls])
-        annotations["dxdispatch"] = json.dumps([files[call.id] for call in calls])
+    directml_calls = {call.id: call for n in lowered for call in n.calls}.values()
+    if directml_calls:
+        annotations["operators"] = json.dumps([to_json(call.operator) for call in directml_calls])
+        annotations["dxdispatch"] = json.dumps([files[call.id] for call in directml_calls])
     other_entries = [entry for entry in node.metadata_props if not entry.key.startswith(PREFIX)]
     del node.metadata_props[:]
     node.metadata_props.extend(other_entries)
@@ -80,14 +80,15 @@ def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mappi
 
 
 def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
-    """Yield each slicing node with a key: `_graph_key` in graphs, and `NodeInModel.origin` in functions."""
+    """Yield each slicing node with a key: `_node_key` in graphs, and `NodeInModel.origin` in functions."""
     for scope, node in scoped_nodes(proto.graph):
         if is_slicing(node):
-            yield _graph_key(scope, node.output), node
+            yield _node_key(scope, node.output), node
     for function in proto.functions:
         for i, node in enumerate(filter(is_slicing, all_nodes(function))):  # counted as in `IrModel.prepared`
             yield f"{function.domain}:{function.name}:{function.overload}#{i}", node
 
 
-def _graph_key(scope: Sequence[str], outputs: Sequence[str]) -> str:
-    return "\0".join((*scope, *outputs))  # several branches may use the same names, so the scope is needed
+def _node_key(scope: Sequence[str], outputs: Sequence[str]) -> str:
+    """Return the key of a node of a graph. It has the scope, because several branches may use the same names."""
+    return "\0".join((*scope, *outputs))

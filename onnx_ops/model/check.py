@@ -15,7 +15,7 @@ import onnx
 
 from onnx_ops.model.check_tensor import (
     Findings,
-    check_element,
+    check_element_type,
     check_metadata,
     check_rank,
     check_sparse,
@@ -95,7 +95,7 @@ def _check_function(function: onnx.FunctionProto, findings: Findings) -> None:
     for attribute in function.attribute_proto:
         _check_attribute(attribute, owner, (), findings)
     defined = set(function.input)
-    _check_nodes(function.node, defined, (), owner, findings)
+    _check_nodes(function.node, defined, (), owner, findings)  # adds the outputs of the nodes to `defined`
     _check_outputs(function.output, defined, (), owner, findings)
 
 
@@ -109,13 +109,14 @@ def _check_operators(proto: onnx.ModelProto) -> None:
     # A node calls the function that has the node's overload. Nodes of operators have no overload, so only a function
     # without one can be confused with an operator.
     shadowed = {f.name for f in functions if any(onnx.defs.has(f.name, version, "") for version in versions)}
-    for node in model_nodes(proto) if shadowed else ():
-        if node.op_type in shadowed and node.domain in STANDARD_DOMAINS and not node.overload:
-            raise ModelError(f"function {node.op_type!r} has the name of one of ONNX's operators.")
+    if shadowed:
+        for node in model_nodes(proto):
+            if node.op_type in shadowed and node.domain in STANDARD_DOMAINS and not node.overload:
+                raise ModelError(f"function {node.op_type!r} has the name of one of ONNX's operators.")
 
 
 _Scopes = tuple[set[str], ...]
-"""Two sets for each surrounding graph, innermost first: the names defined so far, and the outputs of all its nodes.
+"""The names defined so far in each surrounding graph, followed by the outputs of all its nodes. Innermost graph first.
 
 The sets are not joined, because that would take quadratic time for deeply nested graphs.
 """
@@ -137,7 +138,7 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
 
 
 def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> None:
-    """Check a graph and its subgraphs. `outer` has the scopes of the graphs around it."""
+    """Check a graph and its subgraphs, and update `findings`. `outer` has the scopes of the graphs around it."""
     owner = f"graph {graph.name!r}" if graph.name else "the graph"
     check_text(owner, (graph.name, graph.doc_string))
     check_metadata(owner, graph.metadata_props)
@@ -149,7 +150,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
         check_sparse(sparse, owner, findings)
         findings.sparse_initializer = sparse.values.name
     inputs = [value.name for value in graph.input]
-    initializers = [tensor.name for tensor in graph.initializer]
+    initializers = [tensor.name for tensor in (*graph.initializer, *(each.values for each in graph.sparse_initializer))]
     for kind, names in (("input", inputs), ("initializer", initializers)):
         if "" in names:
             raise ModelError(f"{owner} has an {kind} without a name.")
@@ -160,13 +161,13 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_value < 0:  # other values may have -1, which some exporters write for an open size
                 raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
-    defined = {*inputs, *initializers, *(sparse.values.name for sparse in graph.sparse_initializer)}
+    defined = {*inputs, *initializers}
     _check_nodes(graph.node, defined, outer, owner, findings)
     _check_outputs([value.name for value in graph.output], defined, outer, owner, findings)
 
 
 def _check_outputs(names: Iterable[str], defined: set[str], outer: _Scopes, owner: str, findings: Findings) -> None:
-    """Check that each output of a graph or function has a name that it or, for a body, a graph around it defines."""
+    """Check that each output has a defined name. Set `findings.outer_output` if only an outer graph defines it."""
     for name in names:
         if not name:
             raise ModelError(f"{owner} has an output without a name.")
@@ -181,8 +182,7 @@ def _check_nodes(
 ) -> None:
     """Check the nodes of a graph or function, and add their outputs to `defined`.
 
-    When this function is called, `defined` contains the names of the inputs and initializers. `outer` has two sets for
-    each graph around this one: the names defined so far, and the outputs of all its nodes.
+    The caller puts the names of the inputs and initializers into `defined`. For `outer` see `_Scopes`.
     """
     all_outputs: set[str] = set()
     label = f"a node of {owner}"
@@ -193,25 +193,25 @@ def _check_nodes(
         for name in outputs:
             if name and (name in all_outputs or name in defined):
                 raise ModelError(
-                    f"{owner} defines value {name!r} twice; node {_describe(node)} is the second to do so."
+                    f"{owner} defines value {name!r} twice; node {_describe_node(node)} is the second to do so."
                 )
             all_outputs.add(name)
         node_values.append((node, inputs, outputs))
     defined.add("")  # the name of each left-out input
     defined_outside, outputs_outside = outer[::2], outer[1::2]
     for node, inputs, outputs in node_values:
-        for name in () if defined.issuperset(inputs) else inputs:  # one fast test for the common case
-            if not any(name in earlier for earlier in (defined, *defined_outside)):
+        for name in [name for name in inputs if name not in defined]:
+            if not any(name in earlier for earlier in defined_outside):
                 if not any(name in outputs_of_graph for outputs_of_graph in (all_outputs, *outputs_outside)):
-                    raise ModelError(f"node {_describe(node)} reads value {name!r}, which nothing defines.")
-                findings.is_sorted = False  # a later node defines the value
+                    raise ModelError(f"node {_describe_node(node)} reads value {name!r}, which nothing defines.")
+                findings.is_sorted = False  # this node or a later one defines the value, here or in an outer graph
         if node.attribute or node.metadata_props:
             _check_attributes(node, (defined, all_outputs, *outer), findings)
         defined.update(outputs)
 
 
 def _check_attributes(node: onnx.NodeProto, outer: _Scopes, findings: Findings) -> None:
-    owner = f"node {_describe(node)}"
+    owner = f"node {_describe_node(node)}"
     check_metadata(owner, node.metadata_props)
     if len({attribute.name for attribute in node.attribute}) < len(node.attribute):
         name, _ = Counter(attribute.name for attribute in node.attribute).most_common(1)[0]
@@ -219,10 +219,10 @@ def _check_attributes(node: onnx.NodeProto, outer: _Scopes, findings: Findings) 
     is_constant = node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
     for attribute in node.attribute:
         _check_attribute(attribute, owner, outer, findings)
-        expected = _CONSTANTS.get(attribute.name) if is_constant and not attribute.ref_attr_name else None
-        if expected not in (None, attribute.type):
-            type_name, expected_name = map(_ATTRIBUTE.AttributeType.Name, (attribute.type, expected))
-            raise ModelError(f"{owner} has a {attribute.name} of type {type_name}, which must be {expected_name}.")
+        expected = _CONSTANTS.get(attribute.name, attribute.type)
+        if is_constant and not attribute.ref_attr_name and attribute.type != expected:
+            got, needed = map(_ATTRIBUTE.AttributeType.Name, (attribute.type, expected))
+            raise ModelError(f"{owner} has attribute {attribute.name!r} of type {got}; its type must be {needed}.")
 
 
 def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes, findings: Findings) -> None:
@@ -237,7 +237,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
             f"{owner} has attribute {attribute.name!r}, a graph that the call of a function sets: not supported."
         )
     if attribute.type in (_ATTRIBUTE.SPARSE_TENSOR, _ATTRIBUTE.SPARSE_TENSORS):
-        findings.is_plain = False  # `check_sparse` does the same, but is not called for a reference
+        findings.is_plain = False  # `check_sparse` does this, too, but is not called if `ref_attr_name` is set
     value_field = None if attribute.ref_attr_name else _VALUE_FIELDS.get(attribute.type)
     if value_field is not None and not attribute.HasField(value_field):
         type_name = _ATTRIBUTE.AttributeType.Name(attribute.type)
@@ -253,7 +253,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
 
 
 def _field_if_set(attribute: onnx.AttributeProto, name: str) -> tuple[Any, ...]:
-    """Return the message in a field as a tuple, empty if the field is unset. An unset field has an empty message."""
+    """Return `(message,)` if a field is set. Return `()` if it is unset: protobuf would read an empty message."""
     return (getattr(attribute, name),) if attribute.HasField(name) else ()
 
 
@@ -266,12 +266,13 @@ def _check_value(value: onnx.ValueInfoProto, owner: str, findings: Findings) -> 
 
 
 def _check_type(type_proto: onnx.TypeProto, owner: str, findings: Findings) -> None:
+    """Check a type. Record in `findings` if it is not a dense tensor, or has a negative size."""
     kind = type_proto.WhichOneof("value")
     findings.is_plain &= kind in ("tensor_type", None)
     check_text(owner, (type_proto.denotation,))
     if kind in ("tensor_type", "sparse_tensor_type"):
         tensor_type = getattr(type_proto, kind)
-        check_element(tensor_type.elem_type, owner)
+        check_element_type(tensor_type.elem_type, owner)
         check_rank(len(tensor_type.shape.dim), owner)
         for dim in tensor_type.shape.dim:
             check_text(owner, (dim.dim_param, dim.denotation))
@@ -279,11 +280,12 @@ def _check_type(type_proto: onnx.TypeProto, owner: str, findings: Findings) -> N
     elif kind in ("sequence_type", "optional_type"):
         _check_type(getattr(type_proto, kind).elem_type, owner, findings)
     elif kind == "map_type":
-        check_element(type_proto.map_type.key_type, owner)
+        check_element_type(type_proto.map_type.key_type, owner)
         _check_type(type_proto.map_type.value_type, owner, findings)
 
 
 def _check_imports(owner: str, imports: Sequence[onnx.OperatorSetIdProto]) -> None:
+    """Check that versions are in range, and that ONNX's operators are imported in one version."""
     check_text(owner, [entry.domain for entry in imports])
     versions = {entry.version for entry in imports if entry.domain in STANDARD_DOMAINS}
     if len(versions) > 1:
@@ -295,5 +297,6 @@ def _check_imports(owner: str, imports: Sequence[onnx.OperatorSetIdProto]) -> No
             raise ModelError(f"{owner} imports invalid version {entry.version} of domain {entry.domain!r}.")
 
 
-def _describe(node: onnx.NodeProto) -> str:
-    return f"{node.name or next(iter(node.output), '')!r} ({node.op_type})"
+def _describe_node(node: onnx.NodeProto) -> str:
+    """Return the name of a node, or else of its first named output, and its operator."""
+    return f"{node.name or next(filter(None, node.output), '')!r} ({node.op_type})"

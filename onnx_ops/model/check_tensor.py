@@ -74,13 +74,13 @@ def check_tensor(tensor: onnx.TensorProto, owner: str, findings: Findings) -> No
     element, dims = tensor.data_type, tensor.dims[:]
     if dims and min(dims) < 0:
         raise ModelError(f"{label} has a negative dimension in {dims}.")
-    check_element(element, label)
+    check_element_type(element, label)
     if element == onnx.TensorProto.UNDEFINED:
         raise ModelError(f"{label} has no element type.")
     check_rank(len(dims), label)
     byte_count = prod(dims) * BITS[element] // 8
     if byte_count >= _MAX_BYTES:
-        raise ModelError(f"{label} has shape {dims}, which is larger than any file.")
+        raise ModelError(f"{label} of shape {dims} is larger than any file.")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         findings.data_files.add(_check_location(tensor, label))
     elif byte_count <= _MAX_CHECKED_BYTES:
@@ -88,9 +88,9 @@ def check_tensor(tensor: onnx.TensorProto, owner: str, findings: Findings) -> No
 
 
 def _check_data(tensor: onnx.TensorProto, label: str, element: int, dims: list[int]) -> None:
-    """Check that the data, if there are any, have the length that the element type and the shape require.
+    """Check the length of the data against the element type and the shape, and refuse strings as raw data.
 
-    A tensor without data passes: the error is reported when the tensor is read.
+    A tensor without its data passes here. The error is reported when the tensor is read.
     """
     count = prod(dims)
     if tensor.HasField("raw_data"):
@@ -105,16 +105,14 @@ def _check_data(tensor: onnx.TensorProto, label: str, element: int, dims: list[i
         length, expected, unit = len(getattr(tensor, field_name)), count * width, "entries"
     if length and length != expected:
         raise ModelError(
-            f"{label} holds {length} {unit}, but its shape {dims} of {ElementType(element).name} takes {expected}."
+            f"{label} holds {length} {unit}, but shape {dims} of type {ElementType(element).name} needs {expected}."
         )
 
 
 def _check_location(tensor: onnx.TensorProto, label: str) -> str:
     """Check the file name, offset and length of a tensor with external data, and return the file name."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    # protobuf returns a string that is not UTF-8 as bytes.
-    if bytes in map(type, (*entries, *entries.values())):
-        raise ModelError(f"{label} is stored in a file whose name is not UTF-8.")
+    check_text(label, (*entries, *entries.values()))
     location: str = entries.get("location", "")
     if not location:
         raise ModelError(f"{label} is stored in an external file that it does not name.")
@@ -149,7 +147,7 @@ def check_rank(rank: int, owner: str) -> None:
         raise ModelError(f"{owner} has {rank} axes, more than the {MAX_AXES} that an array can have.")
 
 
-def check_element(number: int, owner: str) -> None:
+def check_element_type(number: int, owner: str) -> None:
     """Check the number of an element type; UNDEFINED passes. `owner` names the tensor or value, for the message."""
     if number not in BITS:
         raise ModelError(f"{owner} has element type {number}, which ONNX does not define.")
@@ -163,6 +161,6 @@ def check_metadata(owner: str, entries: Any) -> None:
 
 def check_text(owner: str, texts: Iterable[str]) -> None:
     """Check that all texts are UTF-8. Protobuf returns any other text as bytes."""
-    if bytes in map(type, texts):
-        text = next(text for text in texts if isinstance(text, bytes))
-        raise ModelError(f"{owner} has text that is not UTF-8: {text!r}.")
+    for text in texts:
+        if isinstance(text, bytes):
+            raise ModelError(f"{owner} has text that is not UTF-8: {text!r}.")

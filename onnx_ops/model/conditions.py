@@ -80,7 +80,8 @@ def check_node(node: NodeView, opset: int) -> None:
         if sizes is not None:
             strided.check(sizes)
     elif node.op_type == "Slice":
-        # An open rank is replaced by the largest rank. A node that is invalid for this rank is invalid for every rank.
+        # An open rank is replaced by the largest rank. A node that is invalid for it is invalid for every rank, unless
+        # two axes, counted from different ends, are the same axis only at this rank.
         slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
     else:
         _check_split(node, opset, (None,) * MAX_AXES if sizes is None else sizes)
@@ -100,7 +101,7 @@ def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     """Return the defects that a Slice triggers on the DirectML provider.
 
-    The result of `find_unfixable` or NOTHING_SELECTED is returned alone, because it makes other defects irrelevant.
+    A defect from `find_unfixable`, or NOTHING_SELECTED, is returned alone, because the others then do not matter.
 
     Args:
         node: The Slice.
@@ -115,21 +116,18 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     if opset < SLICE_INPUTS_OPSET:
         return ()  # the remaining defects are those of Slices whose bounds are inputs
     bounds = slice_spec(node, opset).by_axis(None if sizes is None else len(sizes))
-    if empty_shape(bounds, sizes) is not None:
+    if shape_if_empty(bounds, sizes) is not None:
         return (defects.NOTHING_SELECTED,)
     triggered = [defects.STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
-    # `adapt_bounds` changes the bounds of an axis only if the provider refuses them.
-    adapted = adapt_bounds(bounds, sizes)
+    # `replace_refused_starts` changes the bounds of an axis only if the provider refuses them.
+    adapted = replace_refused_starts(bounds, sizes)
     refused_steps = [step for axis, (_, _, step) in bounds.items() if adapted[axis] != bounds[axis]]
     triggered += [defects.BELOW_THE_AXIS if step < 0 else defects.FROM_THE_LEAST for step in refused_steps]
     return tuple(dict.fromkeys(triggered))
 
 
 def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | None:
-    """Return the defect of a Slice or Split that no replacement avoids, or None.
-
-    Either its tensors have too many axes, or engines disagree about its result. For the arguments see `slice_defects`.
-    """
+    """Return the defect that no replacement of a Slice or Split avoids, or None. For arguments see `slice_defects`."""
     if sizes is not None and len(sizes) > _MAX_SLICE_AXES:
         return defects.MORE_THAN_EIGHT_AXES
     # `handling` is "rewritten" for a defect that `harden` avoids, and "named" for one that it only reports.
@@ -137,7 +135,7 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
 
-def empty_shape(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
+def shape_if_empty(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
     """Return the output shape of a Slice that selects nothing although its data have elements.
 
     Return None for any other Slice, or if a size of the data is open.
@@ -153,10 +151,10 @@ def empty_shape(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[i
     return output_shape if 0 in output_shape else None
 
 
-def adapt_bounds(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
+def replace_refused_starts(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> dict[int, AxisSlice]:
     """Return the bounds by axis, with 0 in place of each start that the DirectML provider refuses.
 
-    By the specification, the bounds with 0 select the same elements. For the arguments see `empty_shape`.
+    By the specification, the bounds with 0 select the same elements. For the arguments see `shape_if_empty`.
     """
     adapted = {}
     for axis, (start, end, step) in bounds.items():
@@ -180,7 +178,7 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
         return ()
     try:
         part_sizes = split_spec_with_open_sizes(node, opset, sizes).sizes
-    except (InvalidSlice, DynamicSlice):
+    except (InvalidSlice, DynamicSlice):  # without known sizes, no part is certainly empty
         part_sizes = ()
     gating = (defects.ONE_PART_GATES_ANOTHER,) if is_gated(node.outputs) else ()
     return (*gating, defects.EMPTY_PART) if 0 in part_sizes else gating
@@ -202,7 +200,7 @@ def is_gated(parts: Sequence[ValueView]) -> bool:
 
 
 def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
-    """Yield each node of an operator that reads a value, directly or through Identity, with the node's first output."""
+    """Yield each `op_type` node that reads a value, directly or through Identity nodes, and its first output."""
     same_values = [value]
     while same_values:
         for node in same_values.pop().consumers():
@@ -215,8 +213,8 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
 def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]) -> list[Value | int]:
     """Return the target of a Reshape as a list of integers and of values that are computed at run time.
 
-    A shape that a Concat computes is listed by its operands. A constant is listed as its integers, and any other value
-    as it is. The list is empty if the Concat leaves out an operand.
+    If a Concat computes the shape, the list has the Concat's operands. An operand with known elements becomes its
+    integers. Any other operand is one item, but may have several elements. The list is empty if an operand is left out.
 
     Args:
         shape: The second input of the Reshape.
@@ -239,8 +237,9 @@ def reshape_defects(node: NodeView, target: Sequence[ValueView | int]) -> Defect
     """Return the defects that a Reshape triggers on the DirectML provider. `target` is from `reshape_entries`.
 
     Raises:
-        InvalidSlice, DynamicSlice: Its allowzero is not an integer or not known.
+        InvalidSlice, DynamicSlice: The attribute allowzero is not an integer or not known.
     """
+    # The provider refuses a -1 if allowzero is set. With a 0 or a second -1, the specification forbids it, too.
     is_refused = bool(read_int(node, "allowzero", 0)) and target.count(-1) == 1 and 0 not in target
     return (defects.ALLOWZERO,) if is_refused else ()
 
@@ -263,7 +262,7 @@ def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defe
 
 
 def einsum_terms(node: NodeView) -> list[str]:
-    """Return the labels of each input of an Einsum and, last, of its output. Return an empty list for an ellipsis.
+    """Return the labels of each input of an Einsum and, last, of its output, or no labels if there is an ellipsis.
 
     Without `->`, the output has the labels that occur once in the inputs, sorted. For errors see `einsum_defects`.
     """
@@ -285,7 +284,7 @@ def einsum_defects(node: NodeView) -> Defects:
         InvalidSlice, DynamicSlice: The equation is not a text or not known.
     """
     terms = einsum_terms(node)
-    if len(terms) != 3:  # also for one tensor or an ellipsis
+    if len(terms) != 3:  # there are not two inputs, or there is an ellipsis
         return ()
     left, right, output = map(set, terms)
     summed = (left | right) - output
@@ -310,12 +309,13 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
 
 
 def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | None, element: IntEnum | None) -> Defects:
-    """Return the defect that a Slice or Split triggers if it is fused with the nodes before and after it.
+    """Return the defect that a Slice or Split triggers if the DirectML provider fuses it with the nodes around it.
 
-    The DirectML provider fuses them only if the data and the output of the slice each have one reader.
+    The provider fuses them only if the data and the one output that is read have one reader each. The defect shows if
+    the slice selects one run of adjacent elements whose start is aligned, but not the whole tensor.
 
     Args:
-        node: The node.
+        node: The Slice or Split.
         opset: Version of its operator set.
         shape: The shape of its data; None if a size is not known.
         element: The element type of its data; None if it is not known.
@@ -350,11 +350,11 @@ def _start_of_run(region: Region) -> int | None:
 def _is_computed_for_one_reader(value: ValueView) -> bool:
     """Return whether a value has a single reader, is not an output of the graph, and is computed by a node with inputs.
 
-    Nodes that change only the shape are skipped on the way to that node. Their data must meet the same conditions.
+    If that node only changes the shape, its data must meet the same conditions.
     """
     while len(value.consumers()) == 1 and not value.is_graph_output():
         producer = value.producer()
-        if producer is None or producer.op_type == "Constant" or not producer.inputs:
+        if producer is None or not producer.inputs:  # such as a Constant or an input of the graph
             return False
         source = producer.inputs[0]
         if not is_operator(producer, *_SHAPE_CHANGES_OF_DATA) or source is None:
@@ -366,14 +366,14 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
 def _is_read_by_one_fused_node(value: ValueView) -> bool:
     """Return whether the only reader of a value can be fused with a Slice, and reads the value once.
 
-    Nodes that change only the shape are skipped on the way to that reader. An output of the graph is not fused.
+    If the reader only changes the shape, its output must meet the same conditions. An output of the graph never does.
     """
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers
         if sum(source is value for source in reader.inputs) != 1:
             return False
         if is_standard(reader, *_FUSED):
-            return _FUSED_OPERANDS.get(reader.op_type) in (None, len(reader.inputs))  # None: the number is fixed
+            return len(reader.inputs) == _FUSED_OPERANDS.get(reader.op_type, len(reader.inputs))
         if not is_operator(reader, *_SHAPE_CHANGES):
             return False
         value = reader.outputs[0]
@@ -393,8 +393,7 @@ def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | No
         inferred: The inferred sizes of the same inputs, None for each size that an iteration changes.
     """
     for declared_sizes, inferred_sizes in zip(declared, inferred, strict=True):
-        if declared_sizes is None or inferred_sizes is None:
-            continue
-        if any(old is not None and new != old for old, new in zip(declared_sizes, inferred_sizes, strict=True)):
+        sizes = zip(declared_sizes or (), inferred_sizes or (), strict=False)  # none if a rank is open
+        if any(declared_size not in (None, inferred_size) for declared_size, inferred_size in sizes):
             return (defects.CARRIED_SIZE,)
     return ()

@@ -11,11 +11,12 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import NameFixPass
 
-from onnx_ops.model.check_tensor import leaves_folder
+from onnx_ops.model.check_tensor import Findings, leaves_folder
 from onnx_ops.model.external_data import external_locations
+from onnx_ops.model.io import to_ir
 from onnx_ops.model.ir_model import WRITTEN_NAME, mark_written_names
 from onnx_ops.model.nodes import node_name
-from onnx_ops.model.read import read_proto
+from onnx_ops.model.read import CheckedModel, read_proto
 from onnx_ops.model.views import read_dim
 from onnx_ops.model.walk import all_nodes
 from sliceport.errors import ModelError
@@ -48,25 +49,26 @@ def _decode(name: T | bytes) -> T | str:
 def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     """Return the ids that model-explorer-onnx 0.4 gives to nodes.
 
-    The result maps the name of each graph to the ids in it. In a graph, each id is listed by the name of the node, and
-    by the name of each of the node's outputs. If several nodes have the same name, the first one has the entry.
+    The result maps the name of each graph to a mapping from the names of its nodes, and of their outputs, to the ids of
+    the nodes. If several nodes have the same name, the name maps to the id of the first one.
 
     In model-explorer-onnx, the branches of an If are parts of the main graph. Each other body and each function is a
     graph of its own. An id is the name of the node after NameFixPass, which names unnamed nodes and renames nodes whose
     name is in use. For a node in a branch, the id and the names begin with the id of the If and the name of the
-    attribute. Nodes of functions are listed only by the names that `mark_written_names` stores. Nodes in nested bodies
-    are left out.
+    attribute. For nodes of functions, the only keys are the names that `mark_written_names` stores. Nodes in nested
+    bodies are left out.
 
     Raises:
-        ModelError: The file cannot be read or is not an ONNX model.
-        Exception: The model is not well-formed, so onnx-ir cannot represent it.
+        ModelError: The file cannot be read or is not an ONNX model, or onnx-ir cannot represent the model.
     """
-    model = ir.from_proto(read_proto(path))
+    # An unchecked model counts as sorted, so `to_ir` keeps the order of the nodes, which determines their ids.
+    model = to_ir(CheckedModel(read_proto(path), Findings(), path=os.fspath(path)))
     mark_written_names(model)
     names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
     NameFixPass()(model)  # only now, because callers look nodes up by their names in the file
 
     def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
+        """Map the name of each node and of each output to the id of the node, all of them with `prefix`."""
         nodes = reversed(list(graph))  # so that the first of several nodes with the same name wins
         return {f"{prefix}{name}": f"{prefix}{node.name}" for node in nodes for name in names[node] if name}
 
@@ -79,8 +81,9 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
             elif attribute.type == ir.AttributeType.GRAPH:
                 graphs[f"{node.name}/{attribute.name}"] = list_ids(attribute.as_graph())
     for (domain, name, overload), function in model.functions.items():
-        ids = {node.metadata_props[WRITTEN_NAME]: node.name or f"<node_{i}>" for i, node in enumerate(function)}
-        graphs[f"[function]{domain}::{name}{overload and f'::{overload}'}"] = ids
+        nodes = reversed(list(enumerate(function)))
+        ids = {node.metadata_props[WRITTEN_NAME]: node.name or f"<node_{i}>" for i, node in nodes}
+        graphs["::".join(filter(None, (f"[function]{domain}", name, overload)))] = ids
     return graphs
 
 
@@ -94,8 +97,8 @@ def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
         if not os.path.isfile(path):
             return ()
         with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-            # The name of a data file follows the key "location", which protobuf writes as it is. Most models have no
-            # data file, and parsing them would take longer than this search.
+            # The name of a data file follows the key "location" in the file. Most models have no data file, and
+            # parsing such a model takes longer than this search.
             if data.find(b"location") < 0:
                 return ()
         proto = read_proto(path)

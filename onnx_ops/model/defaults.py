@@ -12,7 +12,7 @@ from onnx_ops.model.walk import model_graphs
 
 
 @contextmanager
-def defaults_aside(model: ir.Model) -> Iterator[None]:
+def without_defaults(model: ir.Model) -> Iterator[None]:
     """Remove the initializers of replaceable graph inputs inside the context, and restore them after it.
 
     The inputs of the main graph are replaceable from IR version 4 on. In earlier versions, every initializer must also
@@ -39,7 +39,7 @@ def defaults_aside(model: ir.Model) -> Iterator[None]:
 
 
 def pop_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Remove the initializers of replaceable inputs (see `defaults_aside`). Return those of the main graph by name."""
+    """Remove initializers of replaceable inputs (see `without_defaults`). Return those of the main graph by name."""
     tensors: dict[str, ir.TensorProtocol] = {}
     for graph, value in _defaults(model):
         name, tensor = value.name or "", value.const_value
@@ -60,7 +60,7 @@ def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> 
 
 
 def _defaults(model: ir.Model) -> list[tuple[ir.Graph, ir.Value]]:
-    """Return the replaceable graph inputs that have an initializer, each with its graph; see `defaults_aside`."""
+    """Return the replaceable graph inputs that have an initializer, each with its graph; see `without_defaults`."""
     return [
         (graph, value)
         for graph in model_graphs(model)

@@ -16,7 +16,7 @@ _MAX_BLOCK_BITS = 32
 def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
     """Yield the axes by whose sizes onnxruntime divides when it fuses Transposes with a MatMul.
 
-    They are the first axes of data whose Transpose moves the first axis behind all batch axes.
+    Each is axis 0 of the data of a Transpose that moves axis 0 behind all batch axes.
 
     Raises:
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.
@@ -60,13 +60,14 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
         merged_types = ("Transpose",) if perm else ("Mul", "Div")
         if value.is_graph_output() and not is_operator(node, *merged_types):
             break
+        # Behind the last Transpose, one Cast to another type is moved away. Two unknown types count as the same type.
         if node.op_type == "Cast" and source.dtype != value.dtype and not perm:
             if has_cast:
                 break
             has_cast = True
         value = source
         if node.op_type == "Transpose":
-            outer = read_ints(node, "perm")  # without perm, it reverses the axes, and is not merged
+            outer = read_ints(node, "perm")  # None for a Transpose that reverses the axes, which is not merged
             if outer is None or sorted(outer) != list(range(len(perm or outer))):
                 break
             perm = [outer[axis] for axis in perm] if perm else outer
@@ -81,7 +82,7 @@ def _is_removed_dropout(node: NodeView) -> bool:
 
 
 def _find_scaled(node: NodeView) -> ValueView | None:
-    """Return the operand that a Mul or Div scales by a constant of one element; None if there is no such constant."""
+    """Return the operand that a Mul or Div multiplies or divides by a constant of one element, or None."""
     data = [value for value in node.inputs if value is not None and ((c := constant(value)) is None or c.size != 1)]
     return data[0] if len(data) == 1 and (node.op_type == "Mul" or data[0] is node.inputs[0]) else None
 
@@ -90,7 +91,7 @@ def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
     """Yield the axes by whose sizes onnxruntime divides when it transposes the inputs of an Einsum.
 
     onnxruntime brings the labels of each input into the order in which they first occur in the equation. The axes of an
-    ellipsis come first. An input with a repeated label is not examined.
+    ellipsis come first. An input with a repeated label is not examined. If a rank is unknown, no axes are yielded.
 
     Raises:
         InvalidSlice, DynamicSlice: The equation is not a text or not known.
@@ -101,7 +102,7 @@ def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
         sizes = None if value is None else sizes_of(value)
         if value is None or sizes is None:
             return
-        ellipsis = "0123456789"[: len(sizes) - len(term.replace("...", ""))]  # a digit is the label of each of its axes
+        ellipsis = "0123456789"[: len(sizes) - len(term.replace("...", ""))]  # each axis of an ellipsis gets a digit
         tensors.append((value, sizes, term.replace("...", ellipsis)))
     labels_by_occurrence = dict.fromkeys("".join(labels for _, _, labels in tensors))
     order = sorted(labels_by_occurrence, key=str.isalpha)  # the digits of an ellipsis come before letters
@@ -115,9 +116,9 @@ def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
 def _find_divisors(perm: Sequence[int], sizes: Sizes, moves_blocks: bool) -> list[int]:
     """Return the axes by whose sizes onnxruntime divides when it transposes a tensor with these `sizes`.
 
-    It divides if only one axis moves. With `moves_blocks`, it also divides if several last axes together move forward.
-    All axes are returned except those that the moving axes pass. Measured for each perm of up to 5 axes on onnxruntime
-    1.31.1.
+    It divides if only one axis moves. If `moves_blocks`, because elements are small, it also divides if several last
+    axes move forward together. The result has all axes except those over which the moving axes move. Measured for each
+    perm of up to 5 axes on onnxruntime 1.31.1.
     """
     larger_axes = [axis for axis in perm if sizes[axis] != 1]
     if larger_axes == sorted(larger_axes):  # the order in memory stays the same
@@ -127,9 +128,9 @@ def _find_divisors(perm: Sequence[int], sizes: Sizes, moves_blocks: bool) -> lis
     start = perm[first]  # the axes from `start` to `last` change places with those from `first` to `start - 1`
     if list(perm[first : last + 1]) != [*range(start, last + 1), *range(first, start)]:
         return []
-    if start == first + 1 < last:
+    if start == first + 1 < last:  # axis `first` alone moves behind axis `last`
         moving = range(first, start)
-    elif start == last or (moves_blocks and last == len(perm) - 1):
+    elif start == last or (moves_blocks and last == len(perm) - 1):  # the axes from `start` on move forward
         moving = range(start, last + 1)
     else:
         return []

@@ -10,7 +10,7 @@ import onnx
 from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
-from onnx_ops.model.read import check_bytes
+from onnx_ops.model.read import check_size
 from sliceport.engines.engine import WholeModel
 from sliceport.errors import model_error
 from sliceport.wording import shorten
@@ -56,9 +56,9 @@ def load_whole(model: WholeModel) -> onnx.ModelProto:
         ModelError: The weights cannot be read, or are too many for one message.
     """
     proto: onnx.ModelProto = onnx.ModelProto.FromString(model.data)
-    # Reading the tensors would take as much memory, so their size is checked first.
+    # The size is checked first, because the tensors take this much memory when they are read.
     size = len(model.data) + sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
-    check_bytes(size, "the model with all its weights")
+    check_size(size, "the model with all its weights")
     try:
         onnx.external_data_helper.load_external_data_for_model(proto, model.data_folder)
     except Exception as error:  # onnx raises its own classes of errors for paths and sizes

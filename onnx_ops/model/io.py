@@ -31,7 +31,7 @@ def read_to_change(model: Any) -> CheckedModel:
         if checked.proto.training_info:
             raise ModelError("it has training_info, which would be lost; remove it first.")
         if name := checked.findings.outer_output:
-            raise ModelError(f"a body returns {name!r}, a value of a graph around it; return its Identity instead.")
+            raise ModelError(f"a body returns {name!r}, a value of an outer graph; return an Identity of it instead.")
     return checked
 
 
@@ -62,10 +62,11 @@ def to_ir(checked: CheckedModel) -> ir.Model:
         except Exception as error:
             raise model_error(f"the model cannot be represented: {describe_cause(error)}.", error) from error
         for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
-            if "ai.onnx" in imports:
+            if "ai.onnx" in imports:  # two names of one domain; only "" is used from here on
                 imports.setdefault("", imports.pop("ai.onnx"))
-        for tensor, _ in prepare.external_tensors(model) if checked.base_dir and findings.data_files else ():
-            tensor.base_dir = checked.base_dir
+        if checked.base_dir and findings.data_files:
+            for tensor, _ in prepare.external_tensors(model):
+                tensor.base_dir = checked.base_dir
         if findings.has_negative_sizes:
             prepare.open_negative_sizes(model)
         if not findings.is_sorted:
@@ -98,10 +99,8 @@ _MAX_EMBEDDED = 2**28
 def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
     """Close the data files that are opened inside the context, because Windows cannot remove or replace an open file.
 
-    Args:
-        model: The model.
-        max_loaded: A size in bytes. External tensors up to this size are first replaced by copies in memory, so that
-            reading them later opens no file. A tensor that cannot be read stays as it is.
+    External tensors of up to `max_loaded` bytes are first replaced by copies in memory, so that reading them later
+    opens no file. A tensor that cannot be read stays as it is.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
     unopened = [(tensor, set_tensor) for tensor, set_tensor in prepare.external_tensors(model) if tensor.raw is None]
@@ -145,7 +144,7 @@ def write_model(
             model's data files, or a file cannot be written.
         ModelError: The model cannot be stored in a file (it is larger than 2 GiB, say), or its weights cannot be read.
     """
-    target = _check_target(path)
+    target = _as_onnx_path(path)
     prepare.name_left_out_outputs(model)
     data_files = [tensor.path for tensor, _ in prepare.external_tensors(model)]
     folder = target.parent.resolve()
@@ -175,19 +174,8 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
 
 
 def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a model that has no external data, as it is.
-
-    Args:
-        proto: The model.
-        path: The new file; its name ends in .onnx.
-        overwrite: Whether to replace an existing file.
-
-    Raises:
-        UsageError: The name does not end in .onnx, the file exists and `overwrite` is not set, or the file cannot be
-            written.
-        ModelError: The model is too large for a file.
-    """
-    target = _check_target(path)
+    """Write a model that has no external data, as it is. For the arguments and errors see `write_model`."""
+    target = _as_onnx_path(path)
 
     def save(folder: Path) -> None:
         (folder / target.name).write_bytes(to_bytes(proto, repr(target.name)))
@@ -195,15 +183,16 @@ def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwri
     write_files([target], save, overwrite=overwrite)
 
 
-def _check_target(path: str | os.PathLike[str]) -> Path:
+def _as_onnx_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file to write. Raise a UsageError unless its name ends in .onnx."""
     target = Path(path)
-    if target.suffix != ".onnx":
+    if not target.name.endswith(".onnx"):
         raise UsageError(f"output '{target}' must end in .onnx.")
     return target
 
 
 def _embed_tensors(model: ir.Model) -> None:
-    """Load the external tensors that onnx-ir cannot write into a data file.
+    """Load the external tensors that onnx-ir cannot write into a data file. Raise a ModelError if that is impossible.
 
     These are the tensors in attributes, and the initializers of graphs in functions.
     """
@@ -220,7 +209,7 @@ def _embed_tensors(model: ir.Model) -> None:
 
 
 def load_externals(tensors_and_setters: Iterable[prepare.TensorAndSetter]) -> None:
-    """Replace external tensors of a model, listed as by `external_tensors`, by copies in memory.
+    """Replace external tensors by copies in memory. The argument is from `prepare.external_tensors`.
 
     Raises:
         ModelError: A tensor cannot be read.
@@ -231,7 +220,7 @@ def load_externals(tensors_and_setters: Iterable[prepare.TensorAndSetter]) -> No
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
     """Save a model. If `data_name` is not None, weights above `_MIN_EXTERNAL` are written into that file beside it."""
-    weights = nullcontext() if data_name is None else _weights_in(model, path.with_name(data_name))
+    weights = nullcontext() if data_name is None else _weights_moved_to(model, path.with_name(data_name))
     try:
         with weights:
             path.write_bytes(to_bytes(serialize(model, f"{path.name!r} cannot be written"), repr(path.name)))
@@ -242,7 +231,7 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
 
 
 @contextmanager
-def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
+def _weights_moved_to(model: ir.Model, file: Path) -> Iterator[None]:
     """Write the weights above `_MIN_EXTERNAL` into a file, and load smaller external ones.
 
     Inside the context, the model refers to the file and the loaded tensors. Afterwards, its own tensors are restored.
@@ -250,12 +239,12 @@ def _weights_in(model: ir.Model, file: Path) -> Iterator[None]:
     values = [value for graph in graphs_outside_functions(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
-        for value in values:  # onnx-ir itself would fail to load a small tensor whose data are in use
+        for value in values:  # onnx-ir fails to load a small tensor if an array uses its open file
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
                 value.const_value = prepare.load_external(tensor)
         ir.external_data.unload_from_model(model, file.parent, file.name, size_threshold_bytes=_MIN_EXTERNAL)
-        for value, tensor in zip(values, before, strict=True):  # onnx-ir does not copy their annotations
+        for value, tensor in zip(values, before, strict=True):  # onnx-ir copies neither doc strings nor metadata
             moved = value.const_value
             if moved is not None and tensor is not None and moved is not tensor:
                 moved.doc_string = tensor.doc_string

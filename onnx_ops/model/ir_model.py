@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.model.defaults import pop_defaults
 from onnx_ops.model.domains import usual_name
 from onnx_ops.model.nodes import is_slicing, node_name
-from onnx_ops.model.prepare import detach_large_initializers, inline_functions, name_left_out_outputs
+from onnx_ops.model.prepare import detach_weights, inline_functions, name_left_out_outputs
 from onnx_ops.model.read import to_bytes
 from onnx_ops.model.views import Array, Dims
 from onnx_ops.model.walk import all_nodes, all_values
@@ -26,10 +26,10 @@ class IrModel:
 
     @classmethod
     def prepared(cls, model: ir.Model) -> IrModel:
-        """Inline the functions of a model, remove the defaults of its inputs, and return a view of it.
+        """Inline the functions of a model in place, remove the defaults of its inputs, and return a view of it.
 
-        Inlining renames nodes, so the names of nodes in functions are first stored in their metadata, as are the
-        origins of slicing nodes: see `mark_written_names` and `NodeInModel.origin`.
+        Inlining renames nodes. So the written name of each node of a function, and the origin of each slicing node, are
+        first stored in the node's metadata: see `mark_written_names` and `NodeInModel.origin`.
 
         Raises:
             ModelError: A function cannot be inlined.
@@ -72,7 +72,7 @@ class IrModel:
                 value.type = ir.TensorType(dtype)
 
     def detach_weights(self) -> None:
-        detach_large_initializers(self._model)
+        detach_weights(self._model)
         name_left_out_outputs(self._model)  # `serialize` omits left-out outputs at the end of a Split
 
     def serialize(self) -> tuple[bytes, Sequence[ir.Value]]:
@@ -93,7 +93,7 @@ class IrModel:
                 const_value=ir.Tensor(array, dtype=dtype, name=output.name),
             )
             graph.register_initializer(folded)
-            output.replace_all_uses_with(folded)
+            output.replace_all_uses_with(folded)  # an output of the graph is not replaced: see `ModelView.fold`
         graph.remove(node, safe=True)
 
 

@@ -94,13 +94,14 @@ def is_standard(node: OperatorView | None, *op_types: str) -> bool:
 
 def is_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
     """Return whether the node is one of these standard operators with a valid arity."""
-    return node is not None and is_standard(node, *op_types) and has_valid_arity(node)
+    return node is not None and is_standard(node, *op_types) and has_valid_arity(node)  # mypy needs the test for None
 
 
 def has_valid_arity(node: NodeView) -> bool:
     """Return whether some version of a standard node's operator has as many inputs and outputs as the node.
 
-    The first input must not be left out. A Constant has no inputs.
+    The first input must not be left out. Operators that `_INPUT_COUNTS` does not list count as having one input, and
+    all but Split as having one output, so this is False for valid nodes of many operators.
     """
     fewest_inputs, most_inputs = _INPUT_COUNTS.get(node.op_type, (1, 1))
     input_count, output_count = len(node.inputs), len(node.outputs)
@@ -130,8 +131,8 @@ def constant(value: ValueView) -> TensorView | None:
     """Return the tensor of a constant, without reading its data. Return None for any other value.
 
     A constant is an initializer, the output of a Constant, or a value with elements from `ModelView.set_constant`.
-    Return None for a Constant with an attribute for floats, strings or sparse tensors. For onnx-ir models, call this
-    function inside `defaults_aside`, because the initializer of an input is a default, not a constant.
+    Return None for a Constant of floats, strings or a sparse tensor, or with a reference to an attribute of a function.
+    For onnx-ir models, call this function inside `without_defaults`, because the initializer of an input is a default.
     """
     if value.const_value is not None:
         return value.const_value
@@ -147,14 +148,15 @@ def constant(value: ValueView) -> TensorView | None:
 def _as_tensor(attribute: AttributeView) -> TensorView:
     """Return the value of a Constant's attribute as a tensor."""
     value = attribute.value
-    if not isinstance(value, int | Sequence):  # onnx-ir has Python integers for `value_int` and `value_ints`
-        tensor: TensorView = value
-        return tensor
-    import onnx_ir as ir
+    if isinstance(value, int | Sequence):  # onnx-ir has Python integers for `value_int` and `value_ints`
+        import onnx_ir as ir
 
-    if isinstance(value, int):
-        return ir.tensor(value, dtype=ir.DataType.INT64)
-    return cached_read(attribute, "tensor", lambda: ir.tensor(list(value), dtype=ir.DataType.INT64))
+        if isinstance(value, int):
+            return ir.tensor(value, dtype=ir.DataType.INT64)
+        # Later reads of the list are cached by the identity of the tensor, so that must stay the same.
+        return cached_read(attribute, "tensor", lambda: ir.tensor(list(value), dtype=ir.DataType.INT64))
+    tensor: TensorView = value
+    return tensor
 
 
 def read_elements(value: ValueView, max_count: int) -> Array | None:
@@ -225,13 +227,7 @@ def read_string(node: NodeView, name: str) -> str:
 
 
 def _read_attribute(node: NodeView, name: str, kind: int, description: str) -> AttributeView | None:
-    """Return an attribute; None if it is left out.
-
-    Args:
-        node: The node.
-        name: The name of the attribute.
-        kind: The type that the attribute must have, as AttributeProto numbers it.
-        description: The same type in words, for the message.
+    """Return an attribute; None if it is left out. `kind` is its type, and `description` names the type in messages.
 
     Raises:
         InvalidSlice: The attribute has another type.

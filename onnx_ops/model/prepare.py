@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
+from threading import Lock
 from typing import Any
 
 import onnx_ir as ir
@@ -18,6 +19,8 @@ from onnx_ops.model.walk import all_nodes, all_values, graphs_outside_functions,
 from sliceport.errors import ModelError, model_error
 from sliceport.wording import shorten
 
+_inliner_lock = Lock()  # `_linear_naming` replaces functions of onnx-ir for all threads
+
 
 def inline_functions(model: ir.Model) -> None:
     """Replace each call of a function by the function's body, and remove the functions.
@@ -28,11 +31,11 @@ def inline_functions(model: ir.Model) -> None:
         ModelError: A function cannot be inlined: it calls itself or imports another operator set version, say.
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
-    _remove_unused_functions(model)  # InlinePass would inline unused functions into each other.
+    _remove_unused_functions(model)  # InlinePass would inline, or refuse, unused functions, too
     if not model.functions:
         return
     try:
-        with _linear_naming(model):
+        with _inliner_lock, _linear_naming(model):
             InlinePass()(model)
     except Exception as error:
         reason = shorten(str(error.__cause__ or error))
@@ -40,7 +43,7 @@ def inline_functions(model: ir.Model) -> None:
 
 
 def _remove_unused_functions(model: ir.Model) -> None:
-    """Remove the functions that the model does not call. onnx-ir's pass for this recurses into each call."""
+    """Remove the functions that the model does not call. onnx-ir's pass recurses into calls, which may be too deep."""
     used = {}
     holders: list[ir.Graph | ir.Function] = [model.graph]
     for holder in holders:  # the list grows during the loop, by each function that is called
@@ -64,7 +67,7 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
     bodies = [graph for graph in graphs_outside_functions(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
     body_names |= {output.name for graph in bodies for node in graph for output in node.outputs}
-    # The inliner passes two sets as `used`: one with the names of values, one with those of nodes.
+    # The inliner passes a stack of calls, and as `used` the set of the names of values or the set of those of nodes.
     numbers: dict[tuple[int, str], Iterator[int]] = defaultdict(lambda: count(2))
 
     def make_unique(name: str, _: object, used: set[str]) -> str:
@@ -106,8 +109,8 @@ def unused_names(model: ir.Model, prefix: str) -> Iterator[str]:
     return (name for number in count() if (name := f"{prefix}{number}") not in used)
 
 
-def detach_large_initializers(model: ir.Model) -> None:
-    """Turn large and unreadable initializers of the main graph into inputs. Load small external ones."""
+def detach_weights(model: ir.Model) -> None:
+    """Load small external initializers of the main graph. Turn large or unreadable initializers into inputs."""
     for value in list(model.graph.initializers.data.values()):
         tensor = value.const_value
         if tensor is None:
@@ -118,7 +121,7 @@ def detach_large_initializers(model: ir.Model) -> None:
                 value.const_value = load_external(tensor)
             except ModelError as error:
                 is_kept = False
-                value.meta[MISSING] = str(error.__cause__)
+                value.meta[MISSING] = str(error.__cause__)  # the message of `error` has more than the reason
         if not is_kept:
             detach_initializer(model.graph, value)
 

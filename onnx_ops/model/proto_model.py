@@ -192,7 +192,7 @@ class Node:
         }
 
     def write_into(self, proto: onnx.NodeProto) -> None:
-        """Write the node into `proto`, with the types and sizes known now. Small external tensors are embedded."""
+        """Write the node into `proto`. See `Graph.write_into` for its subgraphs and external tensors."""
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
@@ -268,7 +268,7 @@ class ProtoModel:
         value.replace_type(value.element, _to_shape(dims))
 
     def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
-        element_type = element if element and element in BITS else value.element
+        element_type = element if element and element in BITS else value.element  # a later onnx may have other types
         value.replace_type(element_type, value.shape if dims is None else _to_shape(dims))
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
@@ -281,7 +281,7 @@ class ProtoModel:
             output.replace_type(element, array.shape)
             self.set_constant(output, element, array)
             output.producer_node = None
-        node.graph = None
+        node.graph = None  # so that `Graph` omits the node
 
     def _read_graph(self, proto: onnx.GraphProto, scopes: Sequence[Mapping[str, Value]]) -> Graph:
         """Return a view of a graph. `scopes` has the values of outer graphs by name, outermost first."""
@@ -300,7 +300,7 @@ class ProtoModel:
             if value is None:
                 value = values[tensor.name] = Value(tensor.name, None, types.get(tensor.name, tensor))
             elif not inputs_are_constant:
-                continue  # the initializer is only a default: see `defaults_aside`
+                continue  # the initializer is only a default: see `without_defaults`
             value.const_value = Tensor(tensor, self._base_dir)
             graph.initializers[tensor.name] = value
         for node_proto in proto.node:

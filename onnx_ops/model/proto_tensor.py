@@ -71,7 +71,7 @@ class Tensor:
     def tobytes(self) -> bytes:
         """Return the elements as little-endian bytes.
 
-        External elements are first loaded into memory. Elements that are not raw data must have 32 or 64 bits.
+        External elements are first loaded into memory. Without raw data, elements must have 32 or 64 bits (unchecked).
         """
         if self._array is not None:
             return self._array.tobytes()

@@ -11,8 +11,7 @@ def graphs_of(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
     """Yield the graphs of an attribute, without the graphs in their nodes."""
     if attribute.HasField("g"):
         yield attribute.g
-    if attribute.graphs:
-        yield from attribute.graphs
+    yield from attribute.graphs
 
 
 def all_nodes(*holders: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
@@ -28,7 +27,7 @@ def all_nodes(*holders: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.N
 def scoped_nodes(
     graph: onnx.GraphProto, scope: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], onnx.NodeProto]]:
-    """Yield each node of a graph and its subgraphs with its scope: a text `node.attribute` per surrounding subgraph."""
+    """Yield each node of a graph and its subgraphs after its scope: a text `node.attribute` for each outer node."""
     for node in graph.node:
         yield scope, node
         name = node.name or next(filter(None, node.output), "")
@@ -38,7 +37,7 @@ def scoped_nodes(
 
 
 def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of the main graph and of the functions, and of the graphs in them."""
+    """Yield the nodes of the main graph and of the functions, including the nodes in subgraphs."""
     return all_nodes(model.graph, *model.functions)
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import (
     MAX_AXES,
@@ -47,12 +47,13 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node might compute something else, or fail
             at size 0, after the conversion; a node has an invalid attribute; or the converter fails.
+        ChildLost: The machine ended the process of the converter.
     """
     if model.functions:
         raise ModelError("onnx's version converter drops functions, and the model has some.")
     opset = standard_opset(model.opset_imports)
     try:
-        with defaults_aside(model):
+        with without_defaults(model):
             unconvertible = next((node for node in model_nodes(model) if _changes_meaning(node, opset)), None)
             softmaxes = [node for node in model_nodes(model) if _may_be_flattened(node, opset)]
             softmax_outputs = {output.name for node in softmaxes for output in node.outputs}
@@ -77,7 +78,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     for node in model_nodes(raised):
         # The Reshape that the converter adds after a Softmax computes the value that the Softmax computed before.
         output_name = node.outputs[0].name if node.outputs else None
-        if output_name in softmax_outputs and _loses_size_0(node):
+        if output_name in softmax_outputs and _may_lose_size_0(node):
             raise ModelError(
                 f"onnx's version converter adds a Reshape to the Softmax of {output_name!r}, which may fail at size 0."
             )
@@ -98,13 +99,13 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _may_be_flattened(node: ir.Node, opset: int) -> bool:
-    """Return whether the converter may flatten the data of a Softmax, which it does unless `axis` is the last one."""
+    """Return whether the converter may flatten the data of a node: a Softmax whose `axis` may not be the last axis."""
     is_softmax = opset <= _FLATTENING_SOFTMAX and is_standard(node, "Softmax", "LogSoftmax")
     return is_softmax and read_int(node, "axis", 1) != -1  # the rank may be unknown: only -1 is certainly the last one
 
 
-def _loses_size_0(node: ir.Node) -> bool:
-    """Return whether a node is a Reshape that the converter added, and may lose a size of 0 or fail because of it.
+def _may_lose_size_0(node: ir.Node) -> bool:
+    """Return whether a node is a Reshape that the converter added, and may replace a size of 0 or fail at one.
 
     The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. A 0 in the shape
     of the Reshape copies the size of the matrix at the same index.
@@ -123,7 +124,7 @@ def _loses_size_0(node: ir.Node) -> bool:
     if sizes is None:
         return True
     # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix, at index 0,
-    # are the axes before `axis`. The columns, at index 1, are the axes from `axis` on.
+    # are the axes before `axis`, which the converter counts from the front. The columns, at index 1, are the others.
     kept_indices = ({0} if axis > 0 else set()) | ({1} if axis <= 1 else set())
     may_be_0 = {index for index, size in enumerate(sizes) if not size}  # an open size may be 0
     return not may_be_0 <= kept_indices
@@ -144,7 +145,7 @@ def _repeats_elements(node: ir.Node) -> bool:
 
 
 def _convert_apart(model: bytes, version: int) -> bytes:
-    """Run `convert` in a child of the sandbox, because it may crash, or in this process if this is such a child."""
+    """Run `convert`, which may crash, in a child of the sandbox, unless this process is a child that may crash."""
     if is_expendable():
         return convert(model, version)
     converted: bytes = supervisor.call(convert, model, version)
@@ -159,7 +160,7 @@ def convert(model: bytes, version: int) -> bytes:
     converted = version_converter.convert_version(proto, version)
     # The converter writes the bounds of a Clip and the value of a Pad as 32-bit floats for data of any type.
     if _passes_strict_inference(proto) and not _passes_strict_inference(converted):
-        raise TypeError("a node would read tensors of different types")
+        raise TypeError("the converted model fails onnx's strict inference")
     serialized: bytes = converted.SerializeToString()
     return serialized
 
@@ -200,8 +201,8 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
         if old is not None and new is not None and value is new.outputs[0]:
             new.metadata_props.update(old.metadata_props)
             tensors = {a.name: a for a in old.attributes.values() if a.type == ir.AttributeType.TENSOR}
-            new.attributes.update({name: tensors[name] for name in tensors.keys() & new.attributes.keys()})
-            # Not strict, because a graph without a counterpart loses no more than its annotations.
+            new.attributes.update({name: tensors[name] for name in tensors.keys() & new.attributes.keys()})  # as above
+            # Not strict: a graph without a counterpart only loses its annotations.
             for old_graph, new_graph in zip(graphs_in(old), graphs_in(new), strict=False):
                 _copy_annotations(old_graph, new_graph)
 

@@ -69,6 +69,7 @@ def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[st
 
     Raises:
         ModelError: The file cannot be read, the model is not well-formed, or a data file is not a regular file.
+        MemoryError: See `read_proto`.
     """
     proto = read_proto(path)
     with path_in_errors(path):
@@ -82,7 +83,8 @@ def read_any(model: Any) -> CheckedModel:
     A ModelProto or `onnx_ir.Model` is copied, because the caller may change it later.
 
     Raises:
-        ModelError: See `read_checked`; or onnx-ir cannot serialize the model.
+        ModelError: See `read_checked`; or onnx-ir cannot serialize the model, or its data files are in several folders.
+        MemoryError: See `read_proto`.
         UsageError: `model` is of another type.
     """
     if isinstance(model, CheckedModel):
@@ -99,9 +101,12 @@ def read_any(model: Any) -> CheckedModel:
     from onnx_ops.model.prepare import external_tensors  # onnx-ir is imported only if it is used
 
     proto = serialize(model)
-    # onnx-ir stores the folder in each external tensor. All data files of a model are in one folder.
-    folders = [str(tensor.base_dir) for tensor, _ in external_tensors(model)]
-    return check_model(proto, *folders[:1])
+    # onnx-ir stores the folder in each external tensor. A ModelProto does not, so all data files must be in one folder.
+    folders = {os.path.abspath(tensor.base_dir): str(tensor.base_dir) for tensor, _ in external_tensors(model)}
+    if len(folders) > 1:
+        first, second, *_ = folders
+        raise ModelError(f"its data files are in several folders ({first!r} and {second!r}); load the tensors first.")
+    return check_model(proto, *folders.values())
 
 
 def serialize(model: ir.Model, failure: str = "the model cannot be serialized") -> onnx.ModelProto:
@@ -138,13 +143,13 @@ def to_bytes(proto: onnx.ModelProto | onnx.TensorProto, name: str) -> bytes:
         return bytes(proto.SerializeToString())
     except Exception as error:  # protobuf raises errors of several classes
         tensors = map(Tensor, [proto] if isinstance(proto, onnx.TensorProto) else all_tensors(proto))
-        check_bytes(sum(tensor.nbytes for tensor in tensors if not tensor.is_external), name)
+        check_size(sum(tensor.nbytes for tensor in tensors if not tensor.is_external), name)
         if str(error) == "Failed to serialize proto":  # protobuf gives no reason only if memory is lacking
             raise MemoryError from error
         raise model_error(f"{name} cannot be serialized: {describe_cause(error)}.", error) from error
 
 
-def check_bytes(count: int, name: str) -> None:
+def check_size(count: int, name: str) -> None:
     """Raise a ModelError if the data of a model or tensor are too large for protobuf; see `to_bytes`."""
     if count > MAX_BYTES:
         raise ModelError(f"{name} has {count} bytes of data, and protobuf writes at most {MAX_BYTES}.")

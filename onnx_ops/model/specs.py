@@ -22,6 +22,7 @@ from onnx_ops.model.nodes import (
     STRIDED_SLICE_VERSION,
     constant,
     known_shape,
+    node_name,
     read_int,
     read_ints,
 )
@@ -30,6 +31,7 @@ from onnx_ops.model.views import NodeView, TensorView
 from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.masks import MASK_ATTRIBUTES
+from sliceport.wording import count_of
 
 _Formats = dict[int, tuple[str, int]]  # by the number of an element type: its code in `struct`, and its bytes
 _INT64_FORMAT: _Formats = {ElementType.INT64.value: ("q", 8)}
@@ -50,11 +52,11 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
 
     Raises:
         InvalidSlice: The node breaks its specification.
-        DynamicSlice: The shape of the data is not known; or see `slice_spec`, `split_spec` and `strided_slice_spec`.
+        DynamicSlice: The shape of the data or a parameter is not known.
     """
     shape = known_shape(node)
     spec: SliceSpec | StridedSliceSpec | SplitSpec | None = None
-    if node.op_type != "Split":  # read before the shape is tested, to report a missing file with parameters first
+    if node.op_type != "Split":  # before the shape is tested, so that a parameter in a missing file is reported first
         spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")
@@ -109,8 +111,8 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     Split-1 may have the sizes as an input or an attribute, Split-2 and 11 as an attribute, later ones as an input.
 
     Raises:
-        InvalidSlice: The data are a scalar, the number of inputs is wrong, a parameter is not valid, the number of
-            parts is not the number of outputs, or Split-18 has both or neither of `split` and `num_outputs`.
+        InvalidSlice: The data are a scalar, the number of inputs or outputs is wrong, a parameter is not valid, the
+            axis does not divide into the parts, or Split-18 has both or neither of `split` and `num_outputs`.
         DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     takes_input = _takes_sizes(opset)
@@ -165,10 +167,10 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
     has_part_sizes = has_attribute or (_takes_sizes(opset) and has_sizes_input(node))
     data = node.inputs[0] if node.inputs else None
     data_name = "its data" if data is None else repr(data.name)
-    if not has_part_sizes and size is None:
+    if not has_part_sizes and size is None and (sizes is None or is_in_range):
         raise DynamicSlice(f"it splits axis {axis} of {data_name} evenly, and the size of that axis is not known")
     # 0 stands for an open size. `split_spec` uses only the size of the split axis, and only if the part sizes are not
-    # written. In that case, the check above has made sure that the size is known.
+    # written. In that case, the size is known, or `split_spec` refuses the axis.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         total = sum(spec.sizes)
@@ -187,15 +189,15 @@ def _takes_sizes(opset: int) -> bool:
 
 
 def _check_inputs(node: NodeView, fewest: int, most: int, opset: int) -> None:
-    """Raise InvalidSlice unless a node has `fewest` to `most` inputs. Inputs with an empty name count."""
+    """Raise InvalidSlice unless a node has `fewest` to `most` inputs. An input with an empty name counts, too."""
     count = len(node.inputs)
     if not fewest <= count <= most:
-        expected = str(fewest) if fewest == most else f"{fewest} to {most}"
-        raise InvalidSlice(f"{node.op_type} of opset {opset} has {expected} inputs, got {count}")
+        expected = count_of(most, "input") if fewest == most else f"{fewest} to {most} inputs"
+        raise InvalidSlice(f"{node.op_type} of opset {opset} takes {expected}, got {count}")
 
 
 def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORMATS) -> tuple[int, ...] | None:
-    """Return the integers of an input, which must be a one-dimensional constant; None if the input is left out."""
+    """Return the integers of an input, which must be a constant list that can be read; None if it is left out."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None:
         return None
@@ -206,13 +208,13 @@ def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORM
         if MISSING in value.meta:
             raise MissingParameter(f"{name} is stored outside the model and cannot be read ({value.meta[MISSING]})")
         producer = value.producer()
-        source = f"node {producer.name!r} ({producer.op_type})" if producer else f"input {value.name!r}"
+        source = f"node {node_name(producer)!r} ({producer.op_type})" if producer else f"input {value.name!r}"
         raise DynamicSlice(f"{name} comes from {source}, which is not a constant")
     return cached_read(tensor, (name, *formats), lambda: _read_integers(tensor, name, formats))
 
 
 def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[int, ...]:
-    """Return the integers of a constant list. `name` is the name of the parameter, for messages."""
+    """Return the integers of a constant list. `formats` has the allowed types; `name` is for messages."""
     proto = getattr(tensor, "raw", None)
     if isinstance(proto, onnx.TensorProto):  # the common case, read without conversions
         dtype, dims, data = proto.data_type, proto.dims[:], proto.raw_data
@@ -233,5 +235,5 @@ def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[in
         reason = describe_cause(error)
         raise MissingParameter(f"{name} is stored outside the model and cannot be read ({reason})") from None
     if len(data) != count * width:
-        raise InvalidSlice(f"{name} holds {len(data)} bytes, but its shape {dims} takes {count * width}")
+        raise InvalidSlice(f"{name} holds {len(data)} bytes, but shape {dims} needs {count * width}")
     return struct.unpack(f"<{count}{code}", data)

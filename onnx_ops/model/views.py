@@ -132,7 +132,7 @@ class GraphView(Protocol):
 
 
 class ModelView(Protocol):
-    """A model without functions and defaults (see `defaults_aside`), and methods that change it."""
+    """A model without functions and defaults (see `without_defaults`), and methods that change it."""
 
     @property
     def graph(self) -> GraphView: ...
@@ -140,10 +140,10 @@ class ModelView(Protocol):
     def opset_imports(self) -> Mapping[str, int]: ...
 
     def origin(self, node: Any) -> str:
-        """Return the function that a node was inlined from, and its place there; see `NodeInModel.origin`."""
+        """Return `NodeInModel.origin` of a node: empty, or a text for the node's function and its place there."""
 
     def written_name(self, node: Any) -> str:
-        """Return the name of a node in the file. For a node of a function, it is `function.node`."""
+        """Return the `node_name` that a node has in the file, with `function.` in front if a function has the node."""
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:
         """Store the elements of a value as its `const_value`. The node that computes the value stays."""
@@ -152,16 +152,19 @@ class ModelView(Protocol):
         """Set the sizes of a value."""
 
     def set_type(self, value: Any, element: int, dims: Dims | None) -> None:
-        """Set the element type and the sizes of a value. The element 0 and the dims None leave them as they are."""
+        """Set the element type and the sizes of a value. An unknown element, also 0, and the dims None are ignored."""
 
     def detach_weights(self) -> None:
-        """Turn large and unreadable initializers of the main graph into inputs; load small external ones."""
+        """Turn large or unreadable initializers of the main graph into inputs, and load small external ones.
+
+        `IrModel` also gives names to the left-out outputs of slicing nodes.
+        """
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:
         """Serialize the model for `propagate`, and list its values in the order in which `propagate` reports them."""
 
     def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
-        """Replace each output of a node by a constant (element type, elements), and remove the node from its graph."""
+        """Replace a node by constants (element type, elements) of its outputs, which are not outputs of a graph."""
 
 
 def read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
@@ -190,7 +193,7 @@ def fits(dims: Dims | None, sizes: Sequence[int]) -> bool:
 
 
 def static_sizes(dims: Iterable[object] | None) -> tuple[int, ...] | None:
-    """Return the sizes of a shape or of dims. Return None if a size is not known."""
+    """Return the sizes of a `Dims`, a `Sizes` or a shape. Return None unless all of them are numbers."""
     if dims is None:
         return None
     all_dims = list(dims)

@@ -22,12 +22,12 @@ Node = TypeVar("Node", bound=NodeView)
 def graphs_in(node: NodeView) -> Sequence[Any]:
     """Return the graphs in the attributes of a node, without the graphs nested in these graphs."""
     attributes = node.attributes
-    attributes = getattr(attributes, "data", attributes)  # onnx-ir's class wraps a dictionary, which is faster
+    attributes = getattr(attributes, "data", attributes)  # the dictionary inside onnx-ir's class is faster
     if not attributes:  # the common case
         return ()
     graphs: tuple[Any, ...] = ()
     for attribute in attributes.values():
-        if attribute.type in (GRAPH, GRAPHS):
+        if attribute.type in (GRAPH, GRAPHS):  # avoids most calls
             graphs += graphs_of(attribute)
     return graphs
 
@@ -51,7 +51,7 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
 
 
 def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield each node of a graph and its subgraphs with its scope: a text `node.attribute` per surrounding subgraph."""
+    """Yield each node of a graph and its subgraphs after its scope: a text `node.attribute` for each outer node."""
     for node in graph:
         yield scope, node
         if graphs_in(node):
@@ -65,7 +65,7 @@ def all_values(graph: ir.Graph) -> Iterator[ir.Value]: ...
 @overload
 def all_values(graph: GraphView) -> Iterator[Any]: ...
 def all_values(graph: GraphView) -> Iterator[Any]:
-    """Yield the inputs of a graph, then for each node its outputs and the values of the graphs in it."""
+    """Yield the inputs of a graph, then for each node its outputs and the values of its graphs. Omit initializers."""
     yield from graph.inputs
     for node in graph:
         yield from node.outputs
@@ -85,7 +85,7 @@ def model_graphs(model: ir.Model) -> list[ir.Graph]:
 
 
 def model_nodes(model: ir.Model) -> Iterator[ir.Node]:
-    """Yield the nodes of the main graph and of the functions, and of the graphs in them."""
+    """Yield the nodes of the main graph and of the functions, including the nodes in subgraphs."""
     for holder in (model.graph, *model.functions.values()):
         yield from all_nodes(holder)
 

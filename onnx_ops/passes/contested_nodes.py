@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import onnx_ir as ir
 
 from onnx_ops.model.contested import find_disagreement
-from onnx_ops.model.defaults import defaults_aside
+from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.nodes import CONTESTED, ORIGIN, USED
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
@@ -23,8 +23,8 @@ _NUMBER = "sliceport.number"
 
 @contextmanager
 def ready_for_passes(model: ir.Model) -> Iterator[None]:
-    """Set the defaults of inputs aside inside the context; see `defaults_aside`. Call `unmark` at its end."""
-    with defaults_aside(model):
+    """Set the defaults of inputs aside for a `with` block; see `without_defaults`. At its end, remove all marks."""
+    with without_defaults(model):
         try:
             yield
         finally:
@@ -41,7 +41,8 @@ def unmark(model: ir.Model, keys: Sequence[str] = (CONTESTED, ORIGIN, USED, _NUM
 def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, list[tuple[ir.Node, ir.Node]]]:
     """Build a probe: a copy of a model, for inference, for folding nodes, and for optimizers.
 
-    Contested nodes, which engines read differently, get `OPAQUE_DOMAIN` in the copy. Nothing is inferred from them.
+    Contested nodes, which engines read differently, get `OPAQUE_DOMAIN` in the copy, so nothing is inferred from them.
+    If there is one, outputs of nodes and inputs of bodies have no declared shapes in the copy.
 
     Args:
         model: The model. Nodes that are contested by their constants and declared shapes are marked in it.

@@ -50,7 +50,7 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
 def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
     """Return the start, end and step of each axis that a Slice names, by the specification.
 
-    Unlike `read_slice`, this function also reads a Slice that engines read differently.
+    Unlike `read_slice`, this function accepts a Slice that engines read differently.
 
     Raises:
         InvalidSlice, DynamicSlice: See `read_slice`.
@@ -94,9 +94,8 @@ def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpe
     if shape is not None and not -len(shape) <= spec.axis < len(shape):
         raise Skip(f"axis {spec.axis} is out of range for a tensor of rank {len(shape)}")
     if shape is None or shape[spec.axis] is None:
-        data = data_of(node).name
-        reason = "only a Split checks that its parts add up to it"
-        raise Skip(f"the size of axis {spec.axis} of {data!r} is not known, and {reason}")
+        size = f"the size of axis {spec.axis} of {data_of(node).name!r}"
+        raise Skip(f"{size} is not known, and only the Split checks that its parts add up to this size")
     return spec
 
 
@@ -132,7 +131,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
-    """Return indices of an axis of `size` as a range, and the smallest index, which may be negative.
+    """Return the indices in `tensor` for an axis of `size` as a range, and the smallest one, which may be negative.
 
     The range is None if an index is out of range or the indices are not an arithmetic progression.
     """
@@ -140,11 +139,11 @@ def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, i
     return as_range(listed, size), min(listed, default=0)
 
 
-def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
+def read_axes(node: ir.Node, opset: int) -> list[int]:
     """Return the axes that a Squeeze or Unsqueeze lists, which may be negative.
 
     Raises:
-        Skip: The axes are absent, not constant, more than `MAX_AXES`, or cannot be read.
+        Skip: The axes are absent; or, from operator set 13 on, not constant, not readable, or more than `MAX_AXES`.
         InvalidSlice, DynamicSlice: See `read_ints`, which reads the axes before operator set 13.
     """
     axes = read_ints(node, "axes") if opset < AXES_INPUT_OPSET else None
@@ -155,7 +154,7 @@ def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
         raise Skip(f"{node.op_type} {node_name(node)!r} does not name its axes")
     elements = read_elements(value, MAX_AXES)
     if elements is None:
-        raise Skip(f"the axes of {node.op_type} {node_name(node)!r} are not constant")
+        raise Skip(f"the axes of {node.op_type} {node_name(node)!r} are not constant, not readable, or too many")
     return [int(axis) for axis in elements.reshape(-1)]
 
 

@@ -38,7 +38,7 @@ class ConstantBoundsPass(FoldSlicesPass):
     """
 
     def _apply(self) -> None:
-        folded = self.select_folded()
+        folded = self.find_known_tensors()
         for node, _ in self.analysis.nodes_of(*SLICING):
             # A node without a graph was removed by the folding for an earlier node.
             if node.graph is not None and has_valid_arity(node):
@@ -315,7 +315,7 @@ class PortableSplitPass(PortablePass):
                 entries = normalize_entries({spec.axis: AxisSlice(start, stop, 1)}, self.sizes(data))
                 slice_nodes = build_slice(data, entries, opset, lists_steps=True) if entries else []
                 parts[output] = slice_nodes or [ir.node("Identity", [data])]
-        self.replace_outputs_apart(node, parts)
+        self.replace_each_output(node, parts)
         operators = dict.fromkeys(part_nodes[-1].op_type for part_nodes in parts.values())
         self.report_change(node, ", ".join(operators) or NOTHING)
 

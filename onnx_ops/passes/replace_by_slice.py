@@ -95,5 +95,5 @@ class SplitToSlicePass(NodePass):
             for output, bounds in zip(node.outputs, spec.bounds, strict=True)
             if is_used(output)
         }
-        self.replace_outputs_apart(node, slices)
+        self.replace_each_output(node, slices)
         self.report_change(node, "Slice")

@@ -15,7 +15,7 @@ from onnx_ops.passes.base import NodePass, SlicingPass
 from onnx_ops.passes.builders import build_gather, build_slice, build_with_axes
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.edits import detach_inputs
-from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_squeezed_axes
+from onnx_ops.passes.matchers import data_of, read_axes, read_gather, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
 from sliceport.slicing import AxisSlice, resolve_axis
 from sliceport.slicing.spec import normalize_axis
@@ -41,11 +41,11 @@ class SliceChain:
     def add(self, node: ir.Node, opset: int) -> None:
         """Add the next node, or raise one of `SKIPS` if it does not compose with the nodes before it."""
         if node.op_type == "Squeeze":
-            dropped = [normalize_axis(axis, len(self.axes)) for axis in read_squeezed_axes(node, opset)]
+            dropped = [normalize_axis(axis, len(self.axes)) for axis in read_axes(node, opset)]
             self.axes = [input_axis for axis, input_axis in enumerate(self.axes) if axis not in dropped]
         elif node.op_type == "Unsqueeze":
             rank = len(self.axes)
-            added = read_squeezed_axes(node, opset)
+            added = read_axes(node, opset)
             for axis in sorted(normalize_axis(axis, rank + len(added)) for axis in added):
                 self.axes.insert(axis, NEW)
         elif node.op_type == "Slice":

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import onnx_ir as ir
 
-from onnx_ops.model.conditions import adapt_bounds, empty_shape, slice_defects, split_defects
+from onnx_ops.model.conditions import replace_refused_starts, shape_if_empty, slice_defects, split_defects
 from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_empty, build_slice
@@ -49,9 +49,9 @@ class SliceForDirectMLPass(NodePass):
             self.report_change(node, None, defects)
             return
         entries = read_slice_by_spec(node, opset, shape)
-        empty, dtype = empty_shape(entries, shape), self.value_info.dtype(data)
+        empty, dtype = shape_if_empty(entries, shape), self.value_info.dtype(data)
         if empty is None:
-            new_nodes = build_slice(data, adapt_bounds(entries, shape), opset)
+            new_nodes = build_slice(data, replace_refused_starts(entries, shape), opset)
         elif dtype is None:
             self.report_change(node, None, defects)
             return
@@ -94,7 +94,7 @@ class SplitForDirectMLPass(NodePass):
             for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True)
             if is_used(output)
         }
-        self.replace_outputs_apart(node, parts)
+        self.replace_each_output(node, parts)
         is_sliced = any(nodes[-1].op_type == "Slice" for nodes in parts.values())
         self.report_change(node, "Slice" if is_sliced else "Constant", defects)
 

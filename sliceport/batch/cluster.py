@@ -20,7 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sliceport import progress
-from sliceport.batch.process import process
+from sliceport.batch.process import process_model
 from sliceport.batch.result import make_failure_row
 from sliceport.batch.runner import Runner
 from sliceport.batch.store import open_store
@@ -80,17 +80,20 @@ class _DaskRunner:
     def __init__(self, client: Client, address: str, completed: as_completed) -> None:
         self._client, self._address, self._completed = client, address, completed
         loss = f"--cluster: the connection to the scheduler at {address} is lost"
-        self._loss = UsageError(f"{loss}; the same command goes on where this one has ended.")
+        self._loss = UsageError(f"{loss}; run the same command again to continue.")
         self._tasks: dict[Future[Any], Task] = {}
         """Tasks under way, by their future."""
         self._threads: dict[str, int] = {}
         """Number of threads of each worker that may fit, by its address."""
         self._refusals: dict[str, str] = {}
         """The reason why each worker that does not fit refuses the run, by its address."""
-        self._has_results = self._waits_for_worker = False
+        self._error: SliceportError | None = None
+        """Error of a task that ends the run, such as results that cannot be stored."""
+        self._has_results = False  # whether a worker has returned an outcome; then the run waits if no worker fits
+        self._waits_for_worker = False  # whether the lack of a worker has been announced
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
-        """Give all tasks to the workers, and yield the outcome of each task once."""
+        """Give all tasks to the workers. Yield each outcome once. Raise a SliceportError if the run cannot go on."""
         client, completed, remaining = self._client, self._completed, iter(tasks)
         try:
             # The last journal is of this run, or of one that began later. A worker that sees it sees the results.
@@ -101,7 +104,9 @@ class _DaskRunner:
                 if any(future.cancelled() for future in self._tasks):
                     raise self._loss
                 outcomes, refused = self._read_results(job, results)
-                yield from outcomes  # before the next requests, which may end the run
+                yield from outcomes  # before an error of a task or of the connection ends the run
+                if self._error is not None:
+                    raise self._error
                 self._look_for_workers()
                 # If a worker dies, Dask counts that against each of its tasks, and gives up a task after a few deaths.
                 # So the scheduler gets only a few tasks for each thread, and no worker can have many.
@@ -119,10 +124,10 @@ class _DaskRunner:
             client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
-        """Update the number of threads of each worker that may fit. If there is no such worker, announce that.
+        """Update the threads of each worker that may fit. Announce a lack of workers. Wait if all connected refuse.
 
         Raises:
-            UsageError: Workers are connected, but none fits and none has done a task. Or the connection is lost.
+            UsageError: No connected worker fits and no task has been done, or the connection is lost.
         """
         try:
             threads: dict[str, int] = self._client.nthreads()
@@ -130,7 +135,7 @@ class _DaskRunner:
             raise self._loss from None
         self._threads = {address: count for address, count in threads.items() if address not in self._refusals}
         if threads and not self._threads and not self._has_results:
-            raise UsageError(next(iter(self._refusals.values())))
+            raise UsageError(self._refusals[next(iter(threads))])
         if not self._threads and not self._waits_for_worker:
             worker = "worker that fits" if threads else "worker"
             progress.announce(f"no {worker} is connected to {self._address}; waiting for one")
@@ -139,12 +144,14 @@ class _DaskRunner:
             time.sleep(_INTERVAL)
 
     def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
-        """Return the outcomes of tasks that have ended, and the tasks that a worker has refused."""
+        """Return outcomes of ended tasks, and refused tasks. Announce new refusals. Keep an error that ends the run."""
         outcomes, refused = [], []
-        for future, (address, outcome, *_) in results:  # for a failed task: class of the error, error, traceback
+        for future, (address, outcome, *_) in results:  # `address` of a failed task is the class of its error
             task = self._tasks.pop(future)
-            if isinstance(outcome, Exception):
-                outcomes.append(_describe_loss(job, task, outcome))
+            if isinstance(outcome, SliceportError):  # `serve` raises none about the model
+                self._error = outcome
+            elif isinstance(outcome, Exception):
+                outcomes.append(_report_lost_task(job, task, outcome))
             elif isinstance(outcome, Done):
                 outcomes.append(outcome)
                 self._has_results, self._waits_for_worker = True, False
@@ -170,32 +177,30 @@ class _DaskRunner:
                 return get_worker().address, f"lacks this version of sliceport ({error}); install it there."
             return get_worker().address, serve(run, needed, packed)
 
-        # Dask repeats a task twice after an exception, for example if a network share did not answer.
+        # After an exception, for example if a network share did not answer, Dask retries a task up to twice.
         options: dict[str, Any] = {"retries": 2, "pure": False}  # not pure: each future has a key of its own
         if self._refusals and self._threads:
             # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
             options |= {"workers": list(self._threads), "allow_other_workers": True}
         packed = [pickle.dumps((job, task, journal, os.path.exists(task.location))) for task in tasks]
-        # `map` would rank the tasks, and Dask would repeat the same ones first after each death of a worker.
+        # `map` would rank the tasks, so that the same ones run first after each death of a worker, until Dask gives up.
         futures = [self._client.submit(sliceport_task, data, **options) for data in packed]
         self._tasks.update(zip(futures, tasks, strict=True))
         self._completed.update(futures)
 
 
-def _describe_loss(job: Job, task: Task, error: Exception) -> Done:
-    """Return the outcome of a task that Dask has given up. Raise the error of the task if it is a SliceportError."""
+def _report_lost_task(job: Job, task: Task, error: Exception) -> Done:
+    """Return the outcome of a task that Dask has given up because of `error`."""
     from distributed import KilledWorker
 
-    if isinstance(error, SliceportError):
-        raise error  # such as results that cannot be stored; `serve` raises no error about the model
     message = f"no worker could do it ({type(error).__name__}: {error})."
     if isinstance(error, KilledWorker):
-        message = "every worker that it was given to ended; the same command tries it again."
+        message = "every worker that got this model ended; run the same command again to retry it."
     return Done(task.model, "", "lost", row=make_failure_row(job.command, "lost", message, task.model))
 
 
 def needed_versions() -> dict[str, str]:
-    """Return the versions that all machines of a run must share: packages, and Python."""
+    """Return the versions that all machines of a run must share: packages, and Python without its patch number."""
     return versions() | {"python": ".".join(platform.python_version_tuple()[:2])}
 
 
@@ -203,8 +208,8 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
     """Do a task of a run and return the outcome. If this worker does not fit the run, return the reason.
 
     The reason continues a sentence that begins with `the worker`. The worker needs the versions in `needed`. `packed`
-    holds the pickled job, task and name of the journal, and whether the client sees the model as a file. It is
-    unpickled after the versions are compared, because other versions may fail to read it.
+    holds the pickled job, task and name of the journal, and whether the client sees the model as a file. `packed` is
+    unpickled only after the versions are compared, because other versions may fail to read it.
 
     Raises:
         RunStopped: The run is over.
@@ -220,7 +225,7 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
     store = open_store(job.root)
     scratch = store.new_scratch()
     try:
-        return process(job, task, scratch, stop_event)
+        return process_model(job, task, scratch, stop_event)
     finally:
         store.remove_scratch(scratch)
         if stop_event.is_set():
@@ -228,7 +233,7 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
 
 
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
-    """Return the reason that `serve` returns. Return "" if this worker sees the results and the model.
+    """Return why this worker does not see the results or the model. Return "" if it sees both.
 
     The folder or URL `root` holds the results if it contains the journal, because the name of the journal is random.
     `model` is a path. It is None if the model is at a URL, or if the client does not see the model either.
@@ -246,5 +251,5 @@ def describe_refusal(root: str, journal: str, model: str | None) -> str:
 
 def stop_run(run: str) -> None:
     """End the tasks of a run on this worker, and the idle child processes. Tasks of other runs go on."""
-    supervisor.end_calls(_stop_events.setdefault(run, threading.Event()))
+    supervisor.end_calls(_stop_events.setdefault(run, threading.Event()))  # also stops a task that arrives later
     supervisor.end_idle()

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
-from sliceport.batch.summary import count_models, count_more
+from sliceport.batch.summary import count_models, format_more
 from sliceport.commands.outcome import Finding, finding
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table, wrap
@@ -90,19 +90,17 @@ class RunComparison:
         }
 
     def counts(self) -> dict[str, int]:
-        """Count the models that are new, fixed, changed, added, removed and same."""
+        """Return the number of models by kind of change. A model with both new and fixed findings counts twice."""
         counts = {name: len(getattr(self, name)) for name in ("new", "fixed", "changed", "added", "removed")}
         return {**counts, "same": self.same}
 
     def text(self, columns: int | None) -> str:
         """Return lines wrapped to `columns`: versions, options, counts, and at most 20 models of each kind."""
-        parts = []
+        parts = [] if self.versions else ["Both runs have the same versions of all packages."]
         for heading, differences in (("package", self.versions), ("option", self.options)):
             if differences:
                 rows = [(name, show_value(before), show_value(after)) for name, before, after in differences]
                 parts.append(table([(heading, "before", "after"), *rows], columns))
-            elif heading == "package":
-                parts.append("Both runs have the same versions of all packages.")
         counts = ", ".join(f"{count:,} {name}" for name, count in self.counts().items())
         parts.append(f"{count_models(self.count_common())} in both runs: {counts}")
         for title, changes in (("new", self.new), ("fixed", self.fixed), ("changed", self.changed)):
@@ -111,7 +109,7 @@ class RunComparison:
         for title, models in (("added", self.added), ("removed", self.removed)):
             if models:
                 lines = [line for model in models[:MAX_LISTED] for line in wrap(f"  {printable(model)}", columns)]
-                parts.append("\n".join([f"{title}:", *lines, *count_more(len(models) - MAX_LISTED)]))
+                parts.append("\n".join([f"{title}:", *lines, *format_more(len(models) - MAX_LISTED)]))
         return "\n\n".join(parts)
 
 
@@ -120,14 +118,15 @@ def describe_finding(finding: Finding) -> str:
 
     The operator is left out together with the node.
     """
-    message = finding["message"]
+    message, node, engine, defect = (finding[part] for part in ("message", "node", "engine", "defect"))
     parts = [finding["reason"]]
-    if not finding["node"] or finding["node"] not in message:
-        parts += [finding["operator"], finding["node"] and f"'{finding['node']}'"]
-    if finding["engine"] and finding["engine"] not in message:
-        parts.append(f"on {finding['engine']}")
-    if finding["defect"] and finding["defect"] not in message:
-        parts.append(f"({finding['defect']})")
+    # A message quotes names of nodes, which may be as short as a letter.
+    if not node or (f"'{node}'" not in message and repr(node) not in message):
+        parts += [finding["operator"], node and f"'{node}'"]
+    if engine and engine not in re.findall(r"[\w-]+", message):  # not in the name of another engine
+        parts.append(f"on {engine}")
+    if defect and defect not in message:
+        parts.append(f"({defect})")
     line = " ".join(filter(None, parts))
     return printable(f"{line}: {message}" if message else line)
 
@@ -140,8 +139,8 @@ def _format_changes(title: str, changes: list[ModelChange], columns: int | None)
         lines += wrap(f"  {printable(change.model)}: {verdicts}{differs}", columns)
         for each in change.findings[:MAX_LISTED]:
             lines += wrap(f"    {describe_finding(each)}", columns)
-        lines += [f"  {line}" for line in count_more(len(change.findings) - MAX_LISTED)]
-    return "\n".join(lines + count_more(len(changes) - MAX_LISTED))
+        lines += [f"  {line}" for line in format_more(len(change.findings) - MAX_LISTED)]
+    return "\n".join(lines + format_more(len(changes) - MAX_LISTED))
 
 
 def show_value(value: Any) -> str:
@@ -150,16 +149,18 @@ def show_value(value: Any) -> str:
     >>> show_value("6.4"), show_value([1, 2]), show_value(None)
     ('6.4', '[1, 2]', '-')
     """
-    return "-" if value is None else value if isinstance(value, str) else json.dumps(value)
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[Header, Header]) -> RunComparison:
     """Compare two runs of one command, model by model.
 
-    `rows_a` and the first header are those of the earlier run. Each run has one row a model, sorted by model; the rows
-    are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
-    Versions and options that differ between the runs are masked in the rows first. Otherwise each row that names such a
-    version or option would count as changed.
+    `rows_a` and the first header are those of the earlier run. Each run has one row per model, sorted by model; the
+    rows are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
+    Versions and options that differ between the runs are masked before rows without new or fixed findings are compared.
+    Otherwise each row that names such a version or option would count as changed.
 
     Raises:
         UsageError: The runs are of different commands, or both have models, but none in common.
@@ -193,9 +194,9 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
 
 def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[_Mask, _Mask]) -> None:
-    """Compare the rows of one model, and add what changed to the comparison."""
+    """Compare the rows of one model. Add it to `new` and `fixed`, or else to `changed`, or else count it in `same`."""
     before, after = rows
-    unmatched = Counter(map(_identify, _list_problems(before)))  # after the loop: the problems that the later run lacks
+    unmatched = Counter(map(_identify, _list_problems(before)))  # the loop removes problems of both runs
     new = []
     for problem in _list_problems(after):
         if unmatched[_identify(problem)]:
@@ -237,7 +238,7 @@ def _identify(problem: Finding) -> tuple[tuple[str, str], ...]:
 
 
 def _mask_parts(row: Row, mask: _Mask) -> list[str]:
-    """Return the JSON of each field of a row that is compared, with `mask` applied. The findings are sorted first."""
+    """Return the masked JSON of each part of a row in `_PARTS`. The findings are sorted first."""
     parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda finding: sorted(finding.items()))}
     return [mask(json.dumps(parts.get(part), sort_keys=True)) for part in _PARTS]
 
@@ -248,10 +249,10 @@ def _list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> li
 
 
 def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _Mask:
-    """Return a function that masks the versions and options of a run in JSON text.
+    """Return a function that replaces the versions of a run in JSON text by `{version}`, and removes its options.
 
     A version may be followed by the suffix of a build. A version without a dot is not masked, because such a number
-    could mean anything in a text. An option is masked as a key of JSON and on a command line.
+    could mean anything in a text. An option is removed as a key of JSON and from a command line.
     """
     version_patterns = []
     # The longest version comes first, because `1.24.4` also matches at the start of `1.24.4.dev1`.
@@ -264,9 +265,10 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     option_patterns = []
     for option, value in options.items():
         flag = re.escape(option.replace("_", "-"))
-        as_key = rf',? ?"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}(?=[,}}])'
+        key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}'
+        as_key = rf"(?<=\{{){key}(?:, |(?=}}))|, {key}(?=[,}}])"
         # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash.
-        as_flag = rf"""(?<!\S) ?--{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)"""
+        as_flag = rf""" --{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)"""
         option_patterns.append(re.compile(f"{as_key}|{as_flag}"))
 
     def mask(text: str) -> str:

@@ -34,7 +34,7 @@ _ENTRY = re.compile(r"[0-9a-f]{64}( \[.*\])?")
 def state_of(path: str) -> State:
     """Return the state of a file; None if the file is missing or the system does not return its state."""
     try:
-        return _state_of_status(os.stat(path))
+        return _pick_state(os.stat(path))
     except OSError:
         return None
 
@@ -53,16 +53,17 @@ def digest_file(path: str) -> str:
         # A small file is hashed faster than the cache is read. Just after a change, another change may leave the times
         # as they are. On Windows, `st_ctime` is the time of creation, which does not show a change.
         uses_cache = before.st_size >= _SMALL and is_settled and sys.platform != "win32"
-        token = repr(_state_of_status(before))
+        token = repr(_pick_state(before))
         if uses_cache and (digest := read_cached(token)) is not None:
             return digest
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if uses_cache and _state_of_status(os.fstat(file.fileno())) == _state_of_status(before):
+        if uses_cache and _pick_state(os.fstat(file.fileno())) == _pick_state(before):
             write_cached(token, digest)
     return digest
 
 
-def _state_of_status(status: os.stat_result) -> tuple[int, ...]:
+def _pick_state(status: os.stat_result) -> tuple[int, ...]:
+    """Return the fields of `status` that a change of the file changes."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

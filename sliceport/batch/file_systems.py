@@ -50,14 +50,14 @@ def open_file_system(url: str) -> tuple[Any, str]:
     try:
         fs, path = attempt("opened", url, lambda: url_to_fs(url))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise failure("opened", url, error) from error
+        raise make_error("opened", url, error) from error
     except ImportError as error:
         raise MissingExtra(f"'{url}' cannot be opened: {_describe_missing_package(url, error)}.") from None
     return fs, str(path)
 
 
 def _describe_missing_package(url: str, error: ImportError) -> str:
-    """Return how to install the package that fsspec lacks for a URL, or the message of the error if that is unknown."""
+    """Return how to install the package that a URL needs, or the message of `error` if the package is unknown."""
     from fsspec.registry import known_implementations
 
     message = str(error).rstrip(".")
@@ -71,7 +71,7 @@ def _describe_missing_package(url: str, error: ImportError) -> str:
 
 def to_url(url: str, path: str) -> str:
     """Return the URL of a path. `url` is any URL of the same file system."""
-    if HTTP.match(path):
+    if HTTP.match(path):  # the paths of fsspec's HTTP file system are whole URLs
         return path
     parts = url.split("::")
     i = next(i for i, part in enumerate(parts) if "://" in part)  # skips a cache, as in `simplecache::s3://a/b`
@@ -98,7 +98,7 @@ def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, E
 
 
 def describe_state(url: str) -> str | None:
-    """Return a text that changes with the content of a file, or None if the file system has no digest of the content.
+    """Return a text that changes with a file's content, or None if the file system has no reliable digest.
 
     `ukey` of fsspec is not used: for most servers it hashes size and time of change, and `rsync -t` can keep both.
 
@@ -134,22 +134,22 @@ def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
             raise
         except Exception as error:  # each implementation raises errors of its own
             if delay is None or not _is_transient(error):
-                raise failure(participle, url, error) from error
+                raise make_error(participle, url, error) from error
         time.sleep(delay)
     raise AssertionError("the last attempt returns or raises")
 
 
 def _is_transient(error: Exception) -> bool:
-    """Return whether an error is transient and worth retrying."""
+    """Return whether to retry after an error: an OSError not known to last, or an error listed in `_TRANSIENT`."""
     if isinstance(error, OSError):
         # Implementations of fsspec raise these classes without an error number.
         is_lasting = isinstance(error, PermissionError | IsADirectoryError | FileExistsError)
         return not is_lasting and error.errno not in _LASTING
-    names = {kind.__name__ for kind in type(error).__mro__}  # their packages may not be installed
+    names = {kind.__name__ for kind in type(error).__mro__}  # names, because the packages of the classes may be missing
     return not names.isdisjoint(_TRANSIENT) and names.isdisjoint(_NOT_REACHED)
 
 
-def failure(participle: str, url: str, error: Exception) -> RemoteError:
-    """Return the error for a failed action at a URL. `participle` is a word for its message, such as `read`."""
+def make_error(participle: str, url: str, error: Exception) -> RemoteError:
+    """Return the error for a failed action at a URL. `participle` names the action in the message, such as `read`."""
     reason = getattr(error, "strerror", None) or " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return RemoteError(f"'{url}' cannot be {participle} ({reason}).")

@@ -13,7 +13,7 @@ from typing import Any
 from sliceport.batch.digests import State, digest_file, read_cached, state_of, write_cached
 from sliceport.batch.file_systems import describe_state
 from sliceport.batch.names import is_url
-from sliceport.batch.remote_models import download, list_beside, url_beside
+from sliceport.batch.remote_models import download, list_files_beside, url_beside
 from sliceport.batch.result import SCHEMA_VERSION
 from sliceport.batch.task import Job, Task
 from sliceport.errors import ModelError, UsageError
@@ -54,7 +54,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
     Raises:
         ModelError: The model cannot be read.
         UsageError: No format accepts the model, or the file of an array or a file at a URL cannot be read.
-        MissingExtra: A package for such URLs is not installed.
+        MissingExtra: A package for one of the URLs is not installed.
     """
     states: dict[str, State] = {}
     path = "" if is_url(task.location) else task.location
@@ -69,6 +69,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
     except OSError as error:
         raise ModelError(f"it cannot be read ({error.strerror or error}).") from error
     options = options_of(job, task)
+    content = digests.pop("")  # leaves the digests of the other files
     dependencies = {
         "schema_version": SCHEMA_VERSION,
         "command": job.command,
@@ -77,8 +78,8 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "writes": job.writes,
         "versions": dict(job.versions),
         "format": format_of(task.location if is_url(task.location) else path).name,
-        "content": digests.pop(""),
-        "beside": digests,  # of the other files: the line before has removed the digest of the model
+        "content": content,
+        "beside": digests,
     }
     key = hashlib.sha256(json.dumps(dependencies, sort_keys=True).encode("ascii")).hexdigest()
     return Identity(key, path, states)
@@ -97,7 +98,7 @@ def _digest_files(path: str, states: dict[str, State]) -> Digests:
     # A state is read before the content, so that `Identity.is_current` also finds a change during the reading.
     states[path] = state_of(path)
     digests = {"": digest_file(path)}
-    for name in list_beside(path):
+    for name in list_files_beside(path):
         file = os.path.join(os.path.dirname(path), name)
         states[file] = state_of(file)
         digests[name] = digest_file(file) if os.path.isfile(file) else _MISSING
@@ -105,7 +106,7 @@ def _digest_files(path: str, states: dict[str, State]) -> Digests:
 
 
 def _read_cached_digests(url: str) -> Digests | None:
-    """Return the digests of a model at a URL; None if the cache lacks the present state of a file."""
+    """Return the digests of a model at a URL; None if the cache lacks one, or a file cannot be read."""
     try:
         if (state := describe_state(url)) is None or (cached := read_cached(f"{state} model")) is None:
             return None
@@ -130,11 +131,12 @@ def _read_cached_digests(url: str) -> Digests | None:
 def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
     """Copy a model to a local folder, cache the digests of its files, and return the path and the digests."""
     path, states = download(url, folder)
-    digests = _digest_files(path, {})
+    digests = _digest_files(path, {})  # without the states of the copies, which are removed after the task
     for name, state in states.items():
         if state is not None:
             write_cached(state, digests[name])
-    if (state := states[""]) is not None:  # with a token of its own: the model may be a data file of another model
+    # The entry that lists the other files has a key of its own, because the model may be a data file of another model.
+    if (state := states[""]) is not None:
         write_cached(f"{state} model", f"{digests['']} {json.dumps([name for name in digests if name])}")
     return path, digests
 
@@ -149,9 +151,9 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
 
 
 def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | None:
-    """Return the digest of an array's file, and note the state of a local file in `states`.
+    """Return the digest of the file of an array. If the file is local, also store its state in `states`.
 
-    Return None for a missing local file, which the command will report. Raise a UsageError for an unreadable file.
+    Return None if a local file is missing, because the command reports it. Raise a UsageError for an unreadable file.
     """
     if is_url(file):
         return digest_file(fetch(file, folder))
@@ -163,7 +165,7 @@ def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | No
 
 
 def fetch(location: str, folder: Path) -> str:
-    """Return the local path of a model or of an array's file. A path is returned unchanged, even if it is missing.
+    """Return the local path of a model or of an array's file. A path is returned unchanged, even if no file is there.
 
     A file at a URL is copied into a new folder in `folder`. The other files of a model are copied, too.
 

@@ -68,17 +68,18 @@ class Manifest:
         self._patterns: list[tuple[re.Pattern[str], int]] = []
         for i, entry in enumerate(entries):
             name = _locate(path, entry.model)
-            self._exact[name] = i  # also of a pattern, because a file may have wildcards in its name
+            # Patterns count, too, because a file may have wildcards in its name. `read_manifest` refuses equal names.
+            self._exact[name] = i
             if has_wildcards(entry.model):
                 self._patterns.append((_compile_pattern(path, entry.model), i))
 
     def options_of(self, model: str) -> dict[str, Any]:
-        """Return the options for a model. Its name is a URL, or a path relative to the current folder.
+        """Return the options for `model`, a URL or a path relative to the current folder.
 
         The entries that match the model no longer count as unused.
 
-        `input_shapes` maps inputs to tuples of sizes, and `inputs` maps inputs to paths or URLs of arrays. Either is
-        missing if it would be empty.
+        The key `input_shapes` maps inputs to tuples of sizes, and `inputs` maps inputs to paths or URLs of arrays. A
+        key without entries is left out.
         """
         name = _locate("", model)
         indices = {i for pattern, i in self._patterns if pattern.match(name)}
@@ -92,7 +93,7 @@ class Manifest:
         options: dict[str, Any] = {"input_shapes": shapes, "inputs": inputs}
         return {name: value for name, value in options.items() if value}
 
-    def unused(self) -> tuple[str, ...]:
+    def describe_unused(self) -> tuple[str, ...]:
         """Return a sentence about each entry that matched no model."""
         unused = [self._entries[i] for i in sorted(self._unused)]
         return tuple(f"manifest '{self.path}', {entry.where}: {entry.model!r} matches no model." for entry in unused)
@@ -109,7 +110,7 @@ def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
         return re.compile(fnmatch.translate(pattern))
     drive, path = os.path.splitdrive(with_slashes(pattern))
     parts = path.split("/")
-    count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
+    count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))  # the caller has found one
     # The folders before the first wildcard are located like a name, so that ".." in them is resolved.
     folder = os.path.join(_locate(manifest, drive + "/".join([*parts[:count], ""])), "")
     return re.compile(re.escape(folder) + fnmatch.translate(os.path.normcase("/".join(parts[count:]))))
@@ -189,7 +190,7 @@ def _parse_line(line: str) -> Any:
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object. Check that it has no key twice, which JSON permits."""
+    """Return the dict of a JSON object. Refuse a repeated key, although JSON permits it."""
     data = dict(pairs)
     if len(data) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -204,7 +205,7 @@ def _check_keys(data: Mapping[str, Any], keys: Sequence[str]) -> None:
 
 
 def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -> Entry:
-    """Check the data of an entry, and build the entry. The defaults have no key `model`, so `keys` lacks it."""
+    """Check the data of an entry, and build the entry. `keys` lists the allowed keys: the defaults have no `model`."""
     if not isinstance(data, dict):
         raise _Mistake(f"an entry must be an object with the keys {', '.join(keys)}, got {quote(data)}")
     _check_keys(data, keys)
@@ -216,19 +217,19 @@ def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -
         if not isinstance(table, dict):
             raise _Mistake(f"{key!r} must be an object whose keys are names of inputs, got {quote(table)}")
     shapes = {name: _read_shape(name, sizes) for name, sizes in tables["input_shapes"].items()}
-    inputs = {name: _read_file(path, name, file) for name, file in tables["input"].items()}
+    inputs = {name: _resolve_array_file(path, name, file) for name, file in tables["input"].items()}
     return Entry(where, model, shapes, inputs)
 
 
 def _read_shape(name: str, sizes: Any) -> tuple[int, ...]:
     if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size <= _MAX_SIZE for size in sizes):
         raise _Mistake(
-            f"the shape of input {name!r} must be a list of integers from 0 up, such as [1, 3], got {quote(sizes)}"
+            f"the shape of input {name!r} must be a list of integers in [0, 2**63), such as [1, 3], got {quote(sizes)}"
         )
     return tuple(sizes)
 
 
-def _read_file(path: str, name: str, file: Any) -> str:
+def _resolve_array_file(path: str, name: str, file: Any) -> str:
     if not isinstance(file, str) or not file or "\0" in file:
         raise _Mistake(f"the file of input {name!r} must be a name, such as 'x.npy', got {quote(file)}")
     return file if is_url(file) else with_slashes(os.path.join(os.path.dirname(path), file))

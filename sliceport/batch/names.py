@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 
-_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]+://", re.IGNORECASE)  # not `C://x`, a path of Windows
 WILDCARD = re.compile(r"[*?\[]")
 """Characters that make a name a pattern."""
 _VERBATIM = "\\\\?\\"

@@ -19,15 +19,15 @@ from sliceport.report.page import open_template, read_text
 from sliceport.report.table import printable
 
 _CHUNK = 2**18
-"""Number of characters of findings and results after which a block is compressed, and the next block begins."""
+"""Number of characters of findings and results after which a chunk is compressed, and the next chunk begins."""
 _CHANGES = ("new", "fixed", "changed", "added", "same")
 
 
 def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None, gap: str = "") -> str:
-    """Return the HTML page of a run, which is one file. It also shows the comparison with an earlier run, if given.
+    """Return the page of a run as one HTML file, with the comparison with an earlier run, if given.
 
-    The rows, in any order, are read once. The page holds the data of the table as one compressed block of JSON. Further
-    blocks hold findings and results, and the browser unpacks a block when the user opens a model. For `gap`, see
+    The rows, in any order, are read once. The page holds the data of the table as one compressed block of JSON. Chunks
+    hold findings and results, and the browser unpacks a chunk when the user opens a model. For `gap`, see
     `Run.describe_gap`.
 
     Raises:
@@ -51,7 +51,7 @@ def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison |
         title=f"sliceport {header['command']}: {' '.join(header['sources'])}",
         summary_line=data.summary.verdict_line(),
         script=read_text("batch/page.js"),
-        index=data.index(),
+        index=data.pack_table(),
         chunks=data.chunks(),
     )
 
@@ -67,28 +67,28 @@ class _Data:
     _rows: list[tuple[bool, int, str, str]] = field(default_factory=list)
     """Sort keys and JSON of each row. The keys: whether no finding is new, the number of the verdict, and the model."""
     _starts: list[int] = field(default_factory=list)
-    """The number of the first model of each block of details."""
+    """The number of the first model of each chunk."""
     _chunks: list[str] = field(default_factory=list)
     _details: list[str] = field(default_factory=list)
     _size: int = 0
 
     def add(self, row: Row) -> None:
-        """Add the row of a model to the table, and its details to the current block."""
+        """Add the row of a model to the table, and its details to the current chunk."""
         number = self.summary.models
         self.summary.add(row)
         findings = row["findings"]
-        changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])
+        changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])  # equal models lack entries
         parts = ("operator", "engine", "defect", "node")
-        names = (sorted({finding[part] for finding in findings} - {""}) for part in parts)  # type: ignore[literal-required]
-        # The groups are in the order of the filters in `index`, which has no filter for nodes.
-        *groups, nodes = map_texts([changes, reasons_of(row), [row["verdict"]], *names], printable)
+        *names, nodes = (sorted({finding[part] for finding in findings} - {""}) for part in parts)  # type: ignore[literal-required]
+        # The groups are in the order of the filters in `pack_table`, which has no filter for nodes.
+        groups = [changes, reasons_of(row), [row["verdict"]], *names]
         table_row = {
             "at": number,
             "model": printable(row["model"]),
             "message": printable(row["message"]),
             "count": len(findings),
-            "nodes": nodes,
-            "groups": groups,
+            "nodes": map_texts(nodes, printable),
+            "groups": map_texts(groups, printable),
         }
         self._change_counts.update(changes)
         self._rows.append(("new" not in changes, VERDICTS.index(row["verdict"]), row["model"], _json(table_row)))
@@ -99,16 +99,16 @@ class _Data:
         if self._size >= _CHUNK:
             self._close_chunk()
 
-    def index(self) -> str:
-        """Return the packed data of the table: the values to filter by, and the rows."""
+    def pack_table(self) -> str:
+        """Return the packed data of the table: the values to filter by, the first model of each chunk, and the rows."""
         groups: dict[str, dict[str, int]] = {
             "Since the earlier run": {
                 word: self._change_counts[word] for word in _CHANGES if self._change_counts[word]
             },
-            "Reason": {},
+            "Reason": {},  # filled below; it stands here because the page has it before the verdict
             "Verdict": {word: self.summary.verdicts[word] for word in VERDICTS if self.summary.verdicts[word]},
         }
-        for part, tallies in self.summary.groups():
+        for part, tallies in self.summary.sorted_tallies():
             groups[part.capitalize()] = {printable(name): tally.models for name, tally in tallies.items()}
         filters = [
             {"title": title, "names": list(models), "largest": max(models.values(), default=0)}
@@ -118,7 +118,7 @@ class _Data:
         return _pack(f'{{"groups":{_json(filters)},"starts":{_json(self._starts)},"rows":[{rows}]}}')
 
     def chunks(self) -> Sequence[str]:
-        """Return the packed details of the models, in blocks."""
+        """Close the last chunk, and return all chunks: the packed details of the models."""
         if self._details:
             self._close_chunk()
         return self._chunks
@@ -130,7 +130,7 @@ class _Data:
 
 
 def _build_detail(row: Row) -> dict[str, Any]:
-    """Return the details below a row. The result is text, because a browser would round numbers beyond 2**53."""
+    """Return the details below a row. `result` stays text, because a browser would round numbers beyond 2**53."""
     shapes, result = row.get("input_shapes"), row["result"]
     parts = ("reason", "operator", "engine", "defect", "node", "message")
     lines = [] if result is None else json.dumps(result, ensure_ascii=False, indent=1).split("\n")

@@ -1,6 +1,6 @@
 """The task of one model, done in a child process.
 
-Every kind of runner calls `process` for each task. A child process of `sliceport.sandbox` does the work, so that a
+Every kind of runner calls `process_model` for each task. A child process of `sliceport.sandbox` does the work, so a
 model that crashes, hangs or runs out of memory harms no other model. The result is stored under the hash of everything
 that it depends on, so that doing a task twice does no harm.
 """
@@ -52,7 +52,7 @@ class UnreadableResult(UsageError):
     """The results of a run cannot be read, which is not an error of a model."""
 
 
-def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
+def process_model(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
     """Run the command on one model, unless its result is stored already. A failure of the model becomes its result.
 
     Temporary files go into the local folder `scratch`. To end the child processes, the caller passes `stop_event` to
@@ -72,7 +72,7 @@ def process(job: Job, task: Task, scratch: Path, stop_event: threading.Event) ->
 
 
 def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -> Done:
-    """Look up the stored result of a model in a child process. If none is valid, run the command in a child process."""
+    """Return the stored outcome of a model, or run the command, each in a child process. Raise as `process_model`."""
     look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION  # for importing modules
     identity = Identity("", task.location)
     done: Done | None
@@ -94,15 +94,15 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         if identity.key and not is_death:
             raise  # `_execute` catches errors of the model, so this one means that the result cannot be stored
         outcome = _describe_failure(job, error)
-        if not identity.key or isinstance(error, ChildLost):  # the machine ended a lost child, so a new run tries again
+        if not identity.key or isinstance(error, ChildLost):  # without a key, or caused by the machine
             return _report_unstored(job, task, identity, folder, outcome)
         return _store_result(job, task, identity, folder, outcome)
 
 
 def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
-    """Call a function in a child process. Call it again if SIGTERM ended the child: the model did not cause that.
+    """Call a function by `call_with_retry`. Call it again if SIGTERM ended the child, as the model did not cause that.
 
-    Wait before calling again: if the machine shuts down, SIGTERM ends this process during the wait. If the run is
+    Wait before the second call: if the machine shuts down, SIGTERM ends this process during the wait. If the run is
     stopped during the wait, raise the error of the first call.
     """
     try:
@@ -114,9 +114,10 @@ def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any,
 
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
-    """Return the identity of a model. Also return the outcome that an earlier run stored, or None without a valid one.
+    """Return the identity of a model, and the outcome that an earlier run stored, or None if it cannot be reused.
 
-    The modules of the command are imported here, so that the timeout of `_execute` does not count their imports.
+    Without such an outcome, a model at a URL is downloaded. The modules of the command are imported here, so that the
+    timeout of `_execute` does not count their imports.
     """
     command = load(job.command)
     for module in command.modules:
@@ -126,15 +127,15 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
         result = read_result(open_store(job.root), identity.key)
     except (MissingExtra, UsageError) as error:
         raise UnreadableResult(str(error)) from None
-    if result is None or not _is_valid(job, result):
+    if result is None or not _is_reusable(job, result):
         if not identity.path:  # a model at a URL, which was not downloaded because the digests of its files were cached
             identity = identify(job, task, folder, downloads=True)
         return identity, None
     return identity, Done(task.model, identity.key, result["verdict"], cached=True)
 
 
-def _is_valid(job: Job, result: Mapping[str, Any]) -> bool:
-    """Return whether a stored result can be used, so that the model need not run again.
+def _is_reusable(job: Job, result: Mapping[str, Any]) -> bool:
+    """Return whether the model need not run again, because its stored result can be used.
 
     The model must run again if it failed and the run retries failures, if it crashed or exceeded a limit and this run
     allows more time or memory, or if the output files are missing.
@@ -238,13 +239,13 @@ def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
 
 
 def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
-    """Build a dictionary for the result file of a model that failed, exceeded a limit or ended its process."""
-    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}  # `_is_valid` reads them
+    """Build a dictionary for the result file of a model that failed, exceeded a limit or lost its process."""
+    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}  # `_is_reusable` reads them
     if isinstance(error, ChildDied):
         details["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
     if isinstance(error, ChildTimedOut):
         return {"verdict": "timeout", "message": f"it {error}."} | details
-    if is_out_of_memory(error):
+    if is_out_of_memory(error):  # also a ChildDied
         limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
         return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | details
     if isinstance(error, ChildDied):
@@ -254,7 +255,7 @@ def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
 
 
 def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
-    """Store an outcome, with the files that the command wrote, as the result of a model."""
+    """Store an outcome and the files of the command as the result of a model. `outcome` is changed."""
     store, key = open_store(job.root), identity.key
     outputs = f"outputs/{key[:2]}/{key}"  # in 256 folders, because large folders are slow
     stderr = outcome.pop("stderr", [])
@@ -263,7 +264,7 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
     try:
         result = make_result(job.command, identity.path, folder / _OUTPUT, outcome)
         data = encode_result(result)
-    except (TypeError, ValueError, RecursionError, AttributeError) as error:  # JSON cannot hold the format's data
+    except (TypeError, ValueError, RecursionError, AttributeError) as error:  # JSON cannot hold the outcome
         result = make_result(job.command, identity.path, folder / _OUTPUT, _describe_failure(job, error))
         data = encode_result(result)
     if "output" in result:
@@ -275,7 +276,7 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
 
 
 def _report_unstored(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
-    """Return an outcome with its row, without storing a result. Only an outcome that the model caused may be stored."""
+    """Return the Done of a task without storing a result. A stored result depends only on the model and the job."""
     outcome.pop("output", None)
     row = to_row(make_result(job.command, identity.path, folder / _OUTPUT, outcome), task.model, identity.key)
     return Done(task.model, identity.key, row["verdict"], row=row)

@@ -14,7 +14,7 @@ from sliceport.formats import ManyFiles, format_of
 
 
 def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> Iterator[str]:
-    """Yield the URLs of the models at the URL of a file, a folder or a glob; see `sliceport.batch.sources.expand`.
+    """Yield the URLs of the models at the URL of a file, a folder or a glob; see `expand_sources`.
 
     Links to folders are not followed, and the folders at the URLs in `leave_out` are not entered.
 
@@ -54,11 +54,11 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
 
 
 def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
-    """Copy a model and its other files into a new folder in the local folder `folder`. Skip missing other files.
+    """Copy a model and its other files into a new folder in the local `folder`. Skip other files that are missing.
 
     Returns:
-        The path of the copy, and the state of each file by its name, which is "" for the model. A state is None if it
-        changed meanwhile or is not known.
+        The path of the copy, and the state of each file by name; see `describe_state`. The name of the model is "". A
+        state is None if it is unknown or changed during the download.
 
     Raises:
         UsageError: The model or another of its files cannot be read, or no format accepts the model.
@@ -74,13 +74,13 @@ def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
         states = {"": _download_file(url, local)}
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"model '{url}' is not there.") from None
-    for beside in list_beside(str(local)):
+    for beside in list_files_beside(str(local)):
         with suppress(FileNotFoundError, NotADirectoryError):
             states[beside] = _download_file(url_beside(url, beside), local.parent / beside)
     return str(local), states
 
 
-def list_beside(model: str) -> list[str]:
+def list_files_beside(model: str) -> list[str]:
     """Return the names of the other files of a model, relative to its folder. Leave out files outside this folder.
 
     Raises:
@@ -92,8 +92,9 @@ def list_beside(model: str) -> list[str]:
 
 
 def url_beside(url: str, name: str) -> str:
-    """Return the URL of a file beside a model."""
+    """Return the URL of a file beside a model, without the query of the model's URL."""
     path = open_file_system(url)[1]
+    # Only in HTTP, the path is the whole URL, and `?` begins a query.
     folder = (path.partition("?")[0] if HTTP.match(path) else path).rpartition("/")[0]
     return to_url(url, f"{folder}/{name}")
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sliceport.batch.file_systems import attempt, failure, list_tree, open_file_system, to_url
+from sliceport.batch.file_systems import attempt, list_tree, make_error, open_file_system, to_url
 from sliceport.batch.store import SCRATCH, Store
 from sliceport.errors import UsageError
 from sliceport.sandbox.scratch import is_abandoned, new_name
@@ -26,11 +26,11 @@ class RemoteStore(Store):
     """
 
     def __init__(self, root: str) -> None:
-        self.root = root.rstrip("/") if not root.endswith("://") else root
+        self.root = root if root.endswith("://") else root.rstrip("/")
         open_file_system(self.root)  # raises an error before the run
 
     def read(self, name: str) -> bytes | None:
-        fs, path, url = self._locate(name)
+        fs, path, url = self._open_and_locate(name)
         try:
             data: bytes = attempt("read", url, lambda: fs.cat_file(path))
         except (FileNotFoundError, NotADirectoryError):
@@ -38,12 +38,12 @@ class RemoteStore(Store):
         return data
 
     def has(self, name: str) -> bool:
-        fs, path, url = self._locate(name)
+        fs, path, url = self._open_and_locate(name)
         fs.invalidate_cache()  # fsspec would return old entries
         return bool(attempt("read", url, lambda: fs.exists(path)))
 
     def names(self, folder: str) -> list[str]:
-        fs, path, url = self._locate(folder)
+        fs, path, url = self._open_and_locate(folder)
         fs.invalidate_cache()  # fsspec would return old entries
         try:
             files = attempt("listed", url, lambda: list_tree(fs, path))
@@ -58,7 +58,7 @@ class RemoteStore(Store):
         self._put(name, lambda fs, target: fs.put_file(str(local), target))
 
     def remove(self, name: str) -> None:
-        fs, path, url = self._locate(name)
+        fs, path, url = self._open_and_locate(name)
         with suppress(FileNotFoundError):
             attempt("removed", url, lambda: fs.rm_file(path))
 
@@ -69,44 +69,46 @@ class RemoteStore(Store):
         return Path(tempfile.gettempdir(), f"sliceport-{SCRATCH}")
 
     def clean_up(self) -> None:
-        """Remove files of killed processes of this machine from `SCRATCH` at the URL, and the folder if it is empty."""
+        """Try to remove files of ended processes of this machine from `SCRATCH`, and the folder if it is empty."""
         with suppress(UsageError):
-            for name in self.names(SCRATCH):
-                if is_abandoned(name.rpartition("/")[2]):
-                    self.remove(name)
-            fs, path, _ = self._locate(SCRATCH)
-            with suppress(Exception):  # object stores have no folders, and other runs may use the folder
-                fs.rmdir(path)
+            names = self.names(SCRATCH)
+            abandoned = [name for name in names if is_abandoned(name.rpartition("/")[2])]
+            for name in abandoned:
+                self.remove(name)
+            fs, path, _ = self._open_and_locate(SCRATCH)
+            if len(abandoned) == len(names):  # `rmdir` of HDFS would also remove the files of other runs
+                with suppress(Exception):  # object stores have no folders
+                    fs.rmdir(path)
 
-    def _locate(self, name: str) -> tuple[Any, str, str]:
-        """Return the file system, the path of a file there, and its URL. Each process has a file system of its own."""
+    def _open_and_locate(self, name: str) -> tuple[Any, str, str]:
+        """Return the file system, which each process must open for itself, and the path and the URL of a file."""
         fs, root = open_file_system(self.root)
         path = f"{root.rstrip('/')}/{name}"
         return fs, path, to_url(self.root, path)
 
     def _put(self, name: str, write: Callable[[Any, str], Any]) -> None:
-        """Write a file. If readers could see a part of it, write a temporary file and rename it."""
-        fs, path, url = self._locate(name)
+        """Write a file, through a temporary file unless the store shows only whole files."""
+        fs, path, url = self._open_and_locate(name)
         protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
-        temporary = self._locate(f"{SCRATCH}/{new_name()}.tmp")[1]
+        temporary = self._open_and_locate(f"{SCRATCH}/{new_name()}.tmp")[1]
         try:
             if _OBJECT_STORES.isdisjoint(protocols):
                 attempt("written", url, lambda: _write_via_temporary_file(fs, path, temporary, write))
             else:
                 attempt("written", url, lambda: write(fs, path))
-        except (FileNotFoundError, NotADirectoryError) as error:  # `attempt` passes these on for `read`
-            raise failure("written", url, error) from error
+        except (FileNotFoundError, NotADirectoryError) as error:  # `attempt` lets them pass, because `read` needs them
+            raise make_error("written", url, error) from error
 
 
 def _write_via_temporary_file(fs: Any, path: str, temporary: str, write: Callable[[Any, str], Any]) -> None:
-    """Write to a temporary file, then rename it."""
+    """Write to a temporary file, then rename it. If the server refuses to replace a file, remove the old file first."""
     fs.makedirs(path.rpartition("/")[0], exist_ok=True)
     fs.makedirs(temporary.rpartition("/")[0], exist_ok=True)
     try:
         write(fs, temporary)
         try:
             fs.mv(temporary, path)
-        except OSError:  # some servers refuse to rename onto an existing file
+        except OSError:
             if not fs.exists(path):
                 raise
             fs.rm_file(path)

@@ -30,7 +30,7 @@ def result_name(key: str) -> str:
 
 
 def read_result(store: Store, key: str) -> dict[str, Any] | None:
-    """Read a result. Return None if it is missing, is of another version, or was cut off when a machine lost power.
+    """Read a result. Return None if it is missing, has another schema version, or was cut off by a loss of power.
 
     Raises:
         UsageError: The file cannot be read.
@@ -54,7 +54,7 @@ def stderr_name(key: str) -> str:
 
 
 def read_stderr(store: Store, key: str) -> list[str]:
-    """Return the last lines that the process of a model wrote before it died.
+    """Return the last lines that a model's process wrote before the process died, or an empty list if none are stored.
 
     Raises:
         UsageError: The file cannot be read.
@@ -71,7 +71,7 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
 
     Args:
         command: The command's name.
-        path: The model's path. The placeholder `MODEL` replaces it in all texts.
+        path: The model's path. It is removed from the start of the message, and replaced by `MODEL` in all texts.
         output: The folder that the command wrote into. Its path is removed from all texts.
         parts: Further fields of the result. `verdict` and `message` are required.
     """
@@ -79,29 +79,30 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
     result["message"] = result["message"].removeprefix(f"'{path}': ")
     hide = _make_path_hider(path, output)
     hidden = {key: map_texts(value, hide) for key, value in result.items()}
-    # A command line has the path quoted for a shell. The placeholder replaces the quotes, too: `to_row` adds quotes.
+    # A command line has the path quoted for a shell. `MODEL` replaces the quotes, too, because `to_row` adds quotes.
     if isinstance(line := (result["result"] or {}).get("command"), str):
         hidden["result"]["command"] = hide(line.replace(join([path]), path))
     return hidden
 
 
 def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
-    """Return a function that replaces the model's path in a text by `MODEL`, and removes folders of this machine."""
+    """Return a function that escapes `{model}`, replaces the model's path by `MODEL`, and shortens paths of files."""
     # Some messages contain the path in the form of `repr`.
     escaped, escaped_repr = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
-    # Inner folders come first, because their names begin with those of the folders around them.
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
     # A short folder such as /model is kept, because names of nodes may begin with it.
     if len(Path(path).parent.parts) > 2:
-        folders.insert(2, os.path.dirname(path))
+        folders.append(os.path.dirname(path))
+    # Inner folders come first, because their names begin with those of the folders around them.
+    folders.sort(key=len, reverse=True)
     prefixes = [_escape_placeholder(os.path.join(folder, "")) for folder in folders if len(folder) > 1]  # not "/"
+    folder_pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, prefixes))})")
 
     def hide(text: str) -> str:
         hidden = _escape_placeholder(text).replace(escaped, MODEL)
-        hidden = hidden if escaped_repr == escaped else hidden.replace(escaped_repr, MODEL)
-        for prefix in prefixes:
-            hidden = hidden.replace(prefix, "")
-        return _ABSOLUTE.sub(_shorten_existing_path, hidden)
+        if escaped_repr != escaped:  # not twice, because a path such as `model` is a part of the placeholder
+            hidden = hidden.replace(escaped_repr, MODEL)
+        return _ABSOLUTE.sub(_shorten_existing_path, folder_pattern.sub("", hidden))
 
     return hide
 
@@ -122,23 +123,19 @@ def encode_result(result: Mapping[str, Any]) -> bytes:
 
 def _escape_placeholder(text: str) -> str:
     """Replace `{model}` in a text by `{{model}}`, because `{model}` is the placeholder for the path of the model."""
-    return text.replace(MODEL, f"{{{MODEL}}}") if MODEL in text else text
+    return text.replace(MODEL, "{{model}}")
 
 
-_HIDDEN = re.compile(re.escape(f"{{{MODEL}}}") + "|" + re.escape(MODEL))
+_PLACEHOLDER = re.compile(r"\{\{model\}\}|\{model\}")  # the escaped one first, because it contains the other
 
 
-def show_path(value: Any, model: str) -> Any:
+def fill_in_model(value: Any, model: str) -> Any:
     """Replace the placeholder `{model}` in JSON data by the name `model`. Change `{{model}}` back to `{model}`."""
-
-    def show(text: str) -> str:
-        return _HIDDEN.sub(lambda match: model if match[0] == MODEL else MODEL, text) if MODEL in text else text
-
-    return map_texts(value, show)
+    return map_texts(value, lambda text: _PLACEHOLDER.sub(lambda match: model if match[0] == MODEL else MODEL, text))
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Copy JSON data with each text and key changed."""
+    """Copy JSON data with `change` applied to each text and key. Tuples become lists."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -149,16 +146,16 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
-    """Convert the stored result of a model to its row of results.jsonl."""
+    """Convert the stored result of a model to its row of results.jsonl, with the name `model` in its texts."""
     fields = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
-    row = {name: show_path(result[name], model) for name in fields if name in result}
+    row = {name: fill_in_model(result[name], model) for name in fields if name in result}
     if isinstance(line := (result["result"] or {}).get("command"), str):
-        row["result"]["command"] = show_path(line, join([model]))  # quoted for a shell
+        row["result"]["command"] = fill_in_model(line, join([model]))  # quoted for a shell
     command = result["command"]
     return {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": command, **row}  # type: ignore[typeddict-item]
 
 
 def make_failure_row(command: str, verdict: str, message: str, model: str, key: str = "") -> Row:
-    """Build the row of a model that has no result. `key` is the key of a stored result that is lost."""
+    """Build the row of a model without a result. `key` is the key of a stored result that is gone, or empty."""
     parts: dict[str, Any] = {"command": command, "verdict": verdict, "findings": [], "result": None}
     return to_row(parts | {"message": _escape_placeholder(message)}, model, key)  # `to_row` replaces placeholders

@@ -68,14 +68,14 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """Return the sorted reasons of a row's findings. Without findings, return the cause if the verdict is not clean."""
+    """Return the distinct reasons of findings, sorted. Without any, return the cause or verdict unless it is clean."""
     if not row["findings"] and row["verdict"] != "clean":
         return [cause_of(row["message"]) or row["verdict"]]
     return sorted({finding["reason"] for finding in row["findings"]})
 
 
 def cause_of(message: str) -> str:
-    """Return the first part of a message, without the names and numbers that differ from model to model.
+    """Return the first part of a message, cut off after 80 characters, with `…` for names and numbers.
 
     >>> cause_of("Slice 'a': the shape of input 'x' is open: give sizes, as in --input-shapes x:1,16 (an example).")
     'the shape of input … is open'
@@ -84,7 +84,7 @@ def cause_of(message: str) -> str:
     """
     if unforeseen := re.match(r"internal error \((\w+)", message):
         return f"internal error ({unforeseen[1]})"
-    text = re.sub(r"^\w+ '[^']*': ", "", message)  # the operator and the node
+    text = re.sub(r"^\w+ ('[^']*'|\"[^\"]*\"): ", "", message)  # the operator and the node
     text = re.split(r" \(|: |; |, ", text, maxsplit=1)[0].rstrip(".")  # the part before any explanation
     text = re.sub(r"'[^']*'|\"[^\"]*\"|\d+(\.\d+)?", "…", text)
     return text if len(text) <= _MAX_CAUSE else f"{text[:_MAX_CAUSE]}…"

@@ -18,7 +18,7 @@ from sliceport.batch.result import make_failure_row
 from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
 from sliceport.batch.runner import Runner, run_locally
-from sliceport.batch.sources import BadSource, expand, is_in_shard
+from sliceport.batch.sources import BadSource, expand_sources, is_in_shard
 from sliceport.batch.store import FOLDERS, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
@@ -37,7 +37,7 @@ class Batch:
 
     Attributes:
         job: The command, its options and the folder or URL of the results.
-        sources: Files, folders, globs, `@lists` and URLs; see `sliceport.batch.sources.expand`.
+        sources: Files, folders, globs, `@lists` and URLs; see `sliceport.batch.sources.expand_sources`.
         manifest: Options of single models.
         jobs: The number of models at once; by default the number of cores.
         shard: The part of the models to do, and the number of parts: `(1, 3)`; None for all models.
@@ -87,7 +87,7 @@ def run_batch(
         try:
             with closing(runner(job, _make_tasks(batch, models))) as results:
                 rows = (make_failure_row(job.command, "error", source.reason, source.name) for source in bad)
-                failures = (Done(row["model"], "", "error", row=row) for row in rows)
+                failures = (Done(row["model"], key="", verdict="error", row=row) for row in rows)
                 outcomes = itertools.chain(failures, results)
                 _record(outcomes, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:  # also if the user stops the run
@@ -116,7 +116,7 @@ def _record(
             start = time.monotonic()
             write()
             last_written = time.monotonic()
-            interval = max(_MIN_INTERVAL, (last_written - start) / _MAX_SHARE)  # a large view takes long to write
+            interval = max(_MIN_INTERVAL, (last_written - start) / _MAX_SHARE)  # limits the share of a slow `write`
 
 
 def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
@@ -131,7 +131,7 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
     suffixes = [suffix for format_ in readable for suffix in format_.suffixes]
     root = batch.job.root
     folders = [root, *(f"{root.rstrip('/')}/{name}" for name in FOLDERS)]  # the results may lie among the sources
-    expanded = list(expand(batch.sources, suffixes, leave_out=folders))
+    expanded = list(expand_sources(batch.sources, suffixes, leave_out=folders))
     bad = [source for source in expanded if isinstance(source, BadSource)]
     if bad and len(bad) == len(expanded):
         raise UsageError(bad[0].reason)

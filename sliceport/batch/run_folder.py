@@ -48,29 +48,30 @@ class Journal:
         self._started = header["started"]
         started = header["started"].replace(":", "")  # Windows forbids colons in names of files
         self.name = f"{_JOURNALS}/{started}-{secrets.token_hex(4)}.jsonl"
-        """The name of the journal's file in the store. Names are sorted by the start of the run."""
+        """The name of the journal's file in the store. Sorted names are in the order of the runs' starts."""
         self._lines: list[str] = []
-        self._add(header)
+        self._append_line(header)
         self.store_lines()
 
     def add(self, done: Done) -> None:
         """Add a line for a model. If the last call of `store_lines` was more than 30 seconds ago, call it again."""
-        self._add({name: value for name, value in vars(done).items() if value is not None})
+        self._append_line({name: value for name, value in vars(done).items() if value is not None})
         if time.monotonic() - self._last_stored > _INTERVAL:
             self.store_lines()
 
     def store_lines(self) -> None:
         """Add a line with the time, to show that the run is under way. If the store cannot append, write all lines."""
         # If clocks were put back, the start may be later than now; see `start_time`.
-        self._add({_WRITTEN: max(now(), self._started)})
+        self._append_line({_WRITTEN: max(now(), self._started)})
         if self._lines:
             self._store.write(self.name, "".join(self._lines).encode("ascii"))
         self._last_stored = time.monotonic()
 
-    def _add(self, line: Mapping[str, Any]) -> None:
+    def _append_line(self, line: Mapping[str, Any]) -> None:
+        """Append a line to the journal. If the store cannot append, keep the line for `store_lines`."""
         text = json.dumps(line) + "\n"
         if not self._store.append(self.name, text.encode("ascii")):
-            self._lines.append(text)  # `store_lines` writes all lines as one file
+            self._lines.append(text)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Run:
 
     Attributes:
         store: The folder of the results.
-        headers: The headers of its shards, and of runs at the same time. The latest header of a folder comes first.
+        headers: The header of the run, then those of its other shards and of runs at the same time.
         entries: The models. The last line about a model counts.
         unfinished: The number of models that the headers announce and no journal lists.
         others: Shards of the same run in other folders.
@@ -93,7 +94,7 @@ class Run:
 
     @property
     def header(self) -> Header:
-        """The header of the latest journal of the first folder."""
+        """The header of the journal that `read_run` was asked for, or of the latest journal."""
         return self.headers[0]
 
     def rows(self) -> Iterator[Row]:
@@ -127,7 +128,7 @@ class Run:
         return [shard for i in range(1, count + 1) if (shard := f"{i}/{count}") not in shards]
 
     def _build_row(self, model: str, entry: str | Row) -> Row:
-        """Return the row of a model. `entry` is the key of its stored result, or the row of a model without result."""
+        """Return the row of a model. `entry` is the key of its stored result, or the row itself if none is stored."""
         if not isinstance(entry, str):
             return entry
         result = read_result(self.store, entry)
@@ -162,10 +163,10 @@ def read_run(store: Store, journal: str | None = None) -> Run:
 
 
 def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards: Set[str | None]) -> bool:
-    """Return whether a run belongs to the run with the header `latest`.
+    """Return whether the run with `header` belongs to the run with the header `latest`.
 
-    It must have the same command and options. It must also be a further shard, which is not in `shards`, or a run that
-    was still under way when `latest` started. `written` is the time of its last line.
+    Both must have the same command and options. The run must also be a shard of the same sources that is not in
+    `shards`, or have written its last line, at the time `written`, after `latest` started.
     """
     if any(header[key] != latest[key] for key in ("command", "options")):
         return False
@@ -177,24 +178,24 @@ def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards:
 def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
     """Return the number of models that the headers of journals announce, but no journal lists.
 
-    If journals have the same sources and shard, each lists some of the same models. So only one header is counted.
+    Journals with the same sources and shard list the same models, so only the latest of their headers counts.
     """
     announced: dict[str, int] = {}
     done: dict[str, set[str]] = {}
     for header, entries in journals:
         part = json.dumps([header["sources"], header["shard"]])
-        announced.setdefault(part, header["models"])
+        announced.setdefault(part, header["models"])  # the latest journal is the first
         done.setdefault(part, set()).update(entries)
     return sum(max(0, count - len(done[part])) for part, count in announced.items())
 
 
-def are_shards(runs: Sequence[Run]) -> bool:
-    """Return whether each run is a shard, and no two are the same shard."""
-    shards = [run.header["shard"] for run in runs]
+def are_distinct_shards(runs: Sequence[Run]) -> bool:
+    """Return whether each run consists of shards, and no shard is in two of the runs."""
+    shards = [shard for run in runs for shard in {header["shard"] for header in run.headers}]
     return None not in shards and len(set(shards)) == len(shards)
 
 
-def join(runs: Sequence[Run]) -> Run:
+def join_shards(runs: Sequence[Run]) -> Run:
     """Join shards of one run that lie in different folders.
 
     Raises:
@@ -205,7 +206,7 @@ def join(runs: Sequence[Run]) -> Run:
         (header["command"], json.dumps([header["options"], header["sources"]], sort_keys=True), _count_shards(header))
         for header in headers
     }
-    if len(identities) > 1 or not are_shards(runs):
+    if len(identities) > 1 or not are_distinct_shards(runs):
         roots = ", ".join(f"'{run.store.root}'" for run in runs)
         raise UsageError(f"{roots} are not the shards of one run, so they cannot be joined.")
     return Run(runs[0].store, headers, runs[0].entries, sum(run.unfinished for run in runs), tuple(runs[1:]))
@@ -214,7 +215,7 @@ def join(runs: Sequence[Run]) -> Run:
 def _read_journals(store: Store, first: str | None = None) -> Iterator[tuple[Header, list[bytes]]]:
     """Yield the header and the other lines of each journal, the latest journal first.
 
-    If `first` names a journal, it precedes all others. Journals of another schema version are skipped.
+    If `first` names a journal, it precedes all others. Journals without a header of this schema version are skipped.
     """
     # Names begin with the time of the start.
     for name in sorted(store.names(_JOURNALS), key=lambda name: (name == first, name), reverse=True):
@@ -258,7 +259,7 @@ def _count_shards(header: Header) -> int:
 
 
 def now() -> str:
-    """Return the present time in the form of `started` in headers."""
+    """Return the current time in the form of a header's `started`."""
     return _format_time(datetime.now(UTC))
 
 

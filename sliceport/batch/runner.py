@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
-from sliceport.batch.process import RunStopped, process
+from sliceport.batch.process import RunStopped, process_model
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
 from sliceport.sandbox import signals, supervisor
@@ -33,7 +33,7 @@ def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) ->
         # Each thread ends with None, so that the loop below can count the threads that are done.
         try:
             while (task := take_task()) is not None:
-                results.put(process(job, task, scratch, stop_event))
+                results.put(process_model(job, task, scratch, stop_event))
         except RunStopped:
             pass
         except BaseException as error:

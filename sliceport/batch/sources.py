@@ -33,12 +33,12 @@ class BadSource:
     reason: str
 
 
-def expand(
+def expand_sources(
     sources: Sequence[str], suffixes: Sequence[str], *, leave_out: Sequence[str] = ()
 ) -> Iterator[str | BadSource]:
     """Yield the models of sources, and a `BadSource` for each source without models and each unreadable folder.
 
-    Each model is yielded once, by the name that the user would write for it. A source is the first of these that fits:
+    Yield each model once, by the name that the user would write for it. A source is the first of these that it fits:
       * `@list.txt`: a file in UTF-8 with one source a line, relative to the current folder. Empty lines and lines that
         begin with `#` are ignored. `@-` is stdin.
       * A URL of fsspec: a file, a folder, or a glob.
@@ -49,10 +49,10 @@ def expand(
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
-    Files and folders whose names begin with a dot are hidden. They are found by name, and by a pattern such as `.*`:
-    the part with the first wildcard, or a later part, begins with a dot. The models of a folder or glob are sorted by
-    name. Two names of one path are one model. A link to a model is another model. `leave_out` lists folders, or URLs of
-    folders, such as the folder of the results. Such a folder is entered only if a source begins in it.
+    Files and folders whose names begin with a dot are hidden. They are found by name, or by a pattern such as `.*`,
+    in which the folder or file with the first wildcard, or a later one, begins with a dot. The models of a folder or
+    glob are sorted by name. Two names of one path are one model. A link to a model is another model. `leave_out` lists
+    folders, such as that of the results, or their URLs. Such a folder is entered only if a source begins in it.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -94,7 +94,7 @@ def is_in_shard(name: str, number: int, count: int) -> bool:
 
 
 def _identity(model: str) -> str:
-    """Return the same text for all names of one model."""
+    """Return the same text for all names of one path, such as `a` and `./a`. Follow links only before `..`."""
     if is_url(model):
         return model
     folder, name = os.path.split(model)
@@ -120,7 +120,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of one source. Yield a BadSource for an unreadable folder or list, or for lack of models."""
+        """Yield the models of a source, and a BadSource for each missing or unreadable part, or if no file matches."""
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return
@@ -137,7 +137,7 @@ class _Search:
             yield BadSource(name, f"source {name!r} matches no model.")
 
     def _expand(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of a source, which is a URL or a path with `/` between folders."""
+        """Yield the models of a URL, or of a path with `/` between folders. Raise a UsageError for a bad source."""
         if is_url(source):
             yield from find_models(source, self.suffixes, self.urls)
         elif not source or "\0" in source:
@@ -177,10 +177,10 @@ class _Search:
         self.lists.pop()
 
     def _walk(self, root: str) -> Iterator[str | BadSource]:
-        """Yield the models in a folder and its folders, then a BadSource for each folder that cannot be read.
+        """Yield the models in a folder and its subfolders, then a BadSource for each folder that cannot be read.
 
-        Links to folders are followed after the walk, so that a folder that is also reached without a link keeps its own
-        name.
+        Skip hidden names and the folders in `self.folders`. Follow links to folders after the walk, so that a folder
+        that is also reached without a link is listed under its own path.
         """
         models: list[str] = []
         bad: list[BadSource] = []
@@ -199,7 +199,7 @@ class _Search:
                     prefix = with_slashes(os.path.join(folder, "")).removeprefix("./" if root in (".", "./") else "")
                     models += [f"{prefix}{name}" for name in files if name.endswith(self.suffixes) and name[0] != "."]
                 starts += [link for name in folders if os.path.islink(link := os.path.join(folder, name))]
-        yield from sorted(filter(_is_model, models))
+        yield from sorted(filter(_is_file_or_unreadable, models))
         yield from bad
 
     def _glob(self, pattern: str) -> Iterator[str | BadSource]:
@@ -219,12 +219,12 @@ class _Search:
             raise UsageError(f"source {pattern!r} is not a pattern ({str(error).rstrip('.')}).") from None
         for name in sorted(names):
             is_hidden = not finds_hidden and any(part.startswith(".") for part in name.split("/"))
-            if is_hidden or not name.endswith(suffixes) or not _is_model(start + name):
+            if is_hidden or not name.endswith(suffixes) or not _is_file_or_unreadable(start + name):
                 continue
             folders = [start + folder.as_posix() for folder in list(Path(name).parents)[:-1]]  # below `start`
             if not any(os.path.realpath(folder) in self.folders for folder in folders):
                 yield start + name
-        # `Path.glob` leaves out folders that cannot be read, without an error.
+        # `Path.glob` leaves out unreadable folders without an error. `expand_sources` drops results that `**` repeats.
         for depth in range(len(wild)):
             base = Path(start or os.curdir)
             for folder in base.glob("/".join(wild[:depth])) if depth else [base]:
@@ -237,16 +237,16 @@ class _Search:
 
 
 def _unreadable_folder(error: OSError) -> BadSource:
-    """Return the source for a folder that caused an error."""
-    folder = with_slashes(os.path.join(error.filename, ""))
+    """Return the BadSource for the folder whose reading failed with `error`."""
+    folder = with_slashes(os.path.join(error.filename, ""))  # with a slash at the end
     return BadSource(folder, f"folder {folder!r} cannot be read ({error.strerror or error}).")
 
 
-def _is_model(path: str) -> bool:
-    """Return whether a path is a file. Also return True for a path that cannot be examined: its row reports that."""
+def _is_file_or_unreadable(path: str) -> bool:
+    """Return whether a path is a file, or cannot be examined, so that the results of the run report the error."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
-        return os.path.islink(path)  # a broken link, or a file that somebody has just removed
+        return os.path.islink(path)  # not for a file that was just removed
     except OSError:
         return True

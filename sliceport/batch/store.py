@@ -43,7 +43,7 @@ class Store(ABC):
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
-        """Return the files in a folder and in its folders, sorted; an empty list if the folder is missing."""
+        """Return the sorted names of all files below a folder, with `folder/` in front; [] if the folder is missing."""
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
@@ -59,7 +59,7 @@ class Store(ABC):
 
     @abstractmethod
     def append(self, name: str, data: bytes) -> bool:
-        """Append to a file, so that readers may see a part of the data. Return False if the store cannot append."""
+        """Append to a file. Readers may see only a part of the data. Return False if the store cannot append."""
 
     @abstractmethod
     def scratch_folder(self) -> Path:
@@ -68,8 +68,8 @@ class Store(ABC):
     def put_folder(self, name: str, local: Path) -> None:
         """Move or copy the files of a local folder into the store, and remove all other files from the folder `name`.
 
-        Two processes may put the same files at once. The files appear one after another, so a reader must not look for
-        them before the result that names the folder exists.
+        Two processes may put the same files at once. The files appear one after another, so readers must wait until the
+        result that names the folder exists.
         """
         files = {f"{name}/{path.relative_to(local).as_posix()}": path for path in local.rglob("*") if path.is_file()}
         for target, path in sorted(files.items()):
@@ -89,7 +89,7 @@ class Store(ABC):
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
-        """Remove a folder of `new_scratch`. Also remove those of killed processes, and the parent if it is empty."""
+        """Remove a folder of `new_scratch`, all scratch of killed processes, and the parent folder if it is empty."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             remove_abandoned(folder.parent)  # temporary files of killed processes of this machine
@@ -107,23 +107,23 @@ class Folder(Store):
         self.root = root
 
     def read(self, name: str) -> bytes | None:
-        with self._reported("read", name), suppress(FileNotFoundError, NotADirectoryError):
+        with self._translate_errors("read", name), suppress(FileNotFoundError, NotADirectoryError):
             return Path(self.root, name).read_bytes()
         return None
 
     def has(self, name: str) -> bool:
-        with self._reported("read", name):
+        with self._translate_errors("read", name):
             return Path(self.root, name).exists()
 
     def names(self, folder: str) -> list[str]:
-        with self._reported("listed", folder), suppress(FileNotFoundError, NotADirectoryError):
+        with self._translate_errors("listed", folder), suppress(FileNotFoundError, NotADirectoryError):
             return sorted(f"{folder}/{file}" for file in _list_files(Path(self.root, folder)))
         return []
 
     def write(self, name: str, data: bytes) -> None:
         temporary = Path(self.root, SCRATCH, f"{new_name()}.tmp")
         try:
-            with self._reported("written", name):
+            with self._translate_errors("written", name):
                 _make_folder(temporary.parent)
                 temporary.write_bytes(data)
                 self._move(temporary, name)
@@ -133,19 +133,19 @@ class Folder(Store):
 
     def put_file(self, name: str, local: Path) -> None:
         """Move a file from the scratch folder to its name in the store."""
-        with self._reported("written", name):
-            # Without `fsync`, a loss of power could destroy the file, but not the result that names it.
+        with self._translate_errors("written", name):
+            # After a loss of power, a stored result must not name a file whose content is lost.
             with open(local, "r+b") as file:  # Windows cannot synchronize a file that is open only for reading
                 os.fsync(file.fileno())
             self._move(local, name)
 
     def remove(self, name: str) -> None:
-        with self._reported("removed", name):
+        with self._translate_errors("removed", name):
             Path(self.root, name).unlink(missing_ok=True)
 
     def append(self, name: str, data: bytes) -> bool:
         path = Path(self.root, name)
-        with self._reported("written", name):
+        with self._translate_errors("written", name):
             _make_folder(path.parent)
             with open(path, "ab", buffering=0) as file:
                 end = file.tell()
@@ -166,8 +166,8 @@ class Folder(Store):
         move(local, target)
 
     @contextmanager
-    def _reported(self, participle: str, name: str) -> Iterator[None]:
-        """Raise an OSError as a UsageError. `participle` is a word for its message, as `read` in `cannot be read`."""
+    def _translate_errors(self, participle: str, name: str) -> Iterator[None]:
+        """Raise an OSError as a UsageError. `participle` names the action in the message, such as `read`."""
         try:
             yield
         except OSError as error:
@@ -175,7 +175,7 @@ class Folder(Store):
 
 
 def _list_files(folder: Path) -> Iterator[str]:
-    """Yield the files in a folder and its subfolders, relative to the folder.
+    """Yield the paths of the files in a folder and its subfolders, relative to the folder and with `/`.
 
     Raises:
         OSError: A folder cannot be read.
@@ -191,10 +191,9 @@ def _list_files(folder: Path) -> Iterator[str]:
 def _make_folder(folder: Path) -> None:
     """Make a folder and its parents. Try again if another process removes a parent that is still empty."""
     for attempt in range(1, _MAX_TRIES + 1):
-        if folder.is_dir():
-            return
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            return
         except FileNotFoundError:
             if attempt == _MAX_TRIES:
                 raise
@@ -212,7 +211,7 @@ def open_store(root: str) -> Store:
 
         return RemoteStore(root)
     if not root or "\0" in root:
-        raise UsageError(f"output {root!r} is not the name of a folder.")
+        raise UsageError(f"{root!r} is not the name of a folder.")
     if os.path.lexists(root) and not os.path.isdir(root):
-        raise UsageError(f"output '{root}' is not a folder.")
+        raise UsageError(f"'{root}' is not a folder.")
     return Folder(os.path.abspath(root))

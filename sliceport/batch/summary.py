@@ -89,7 +89,7 @@ class Summary:
             return 0
         return 1 if self.models == self.verdicts["clean"] + self.verdicts["finding"] else 2
 
-    def groups(self) -> Iterator[tuple[str, dict[str, Tally]]]:
+    def sorted_tallies(self) -> Iterator[tuple[str, dict[str, Tally]]]:
         """Yield each field of findings, such as `operator`, with the counts of its values, the most frequent first."""
         for part, tallies in self.tallies.items():
             yield part, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
@@ -108,7 +108,7 @@ class Summary:
                     {"name": name, "models": tally.models, "findings": tally.findings}
                     for name, tally in tallies.items()
                 ]
-                for part, tallies in self.groups()
+                for part, tallies in self.sorted_tallies()
             },
             "attention": [
                 {"model": model, "verdict": verdict, "message": message} for model, verdict, message in self.attention
@@ -119,19 +119,19 @@ class Summary:
     def text(self, columns: int | None) -> str:
         """Return the counts, and at most 20 models that need attention, as lines wrapped to `columns`."""
         parts = [*([f"incomplete: {self.gap}"] if self.gap else []), self.verdict_line()]
-        for part, tallies in self.groups():
+        for part, tallies in self.sorted_tallies():
             if tallies:
                 parts.append(_format_tallies(part, tallies, columns))
         if self.attention:
             lines = ["models that need attention:"]
             for model, verdict, message in self.attention:
                 lines += wrap(printable(f"  {verdict}  {model}" + (f": {message}" if message else "")), columns)
-            parts.append("\n".join(lines + count_more(self.models - self.verdicts["clean"] - len(self.attention))))
+            parts.append("\n".join(lines + format_more(self.models - self.verdicts["clean"] - len(self.attention))))
         return "\n\n".join(parts)
 
     def verdict_line(self) -> str:
         """Return the number of all models, and of the models with each verdict, in one line."""
-        present = [verdict for verdict in reversed(VERDICTS) if self.verdicts[verdict]]
+        present = [verdict for verdict in reversed(VERDICTS) if self.verdicts[verdict]]  # clean models first
         counts = [f"{self.verdicts[verdict]:,} {_VERDICT_WORDS.get(verdict, verdict)}" for verdict in present]
         return printable(f"{count_models(self.models)}: {', '.join(counts) or 'nothing to do'}")
 
@@ -139,13 +139,13 @@ class Summary:
 def _format_tallies(heading: str, tallies: dict[str, Tally], columns: int | None) -> str:
     rows = [(heading, "models", "findings")]
     rows += [(name, str(tally.models), str(tally.findings)) for name, tally in list(tallies.items())[:MAX_LISTED]]
-    return "\n".join([table(rows, columns), *count_more(len(tallies) - MAX_LISTED)])
+    return "\n".join([table(rows, columns), *format_more(len(tallies) - MAX_LISTED)])
 
 
-def count_more(count: int) -> list[str]:
-    """Return a line with the number of entries that are not listed, or no line if all are.
+def format_more(count: int) -> list[str]:
+    """Return a line about the `count` entries that are not listed, or no line if `count` is not positive.
 
-    >>> count_more(3), count_more(0)
+    >>> format_more(3), format_more(0)
     (['  and 3 more'], [])
     """
     return [f"  and {count:,} more"] if count > 0 else []

@@ -86,7 +86,7 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
     progress_line = Progress(lists=options.verbose > 0)
     finished = run_batch(batch, begin=progress_line.begin, observe=progress_line.add)
     if batch.manifest is not None:
-        for sentence in batch.manifest.unused():
+        for sentence in batch.manifest.describe_unused():
             say(sentence)
     say(f"wrote {options.output}")
     _emit(finished.run, finished.summary, None, options)
@@ -168,14 +168,14 @@ def _check_names(arguments: dict[str, Any]) -> None:
 def _report(options: argparse.Namespace) -> int:
     """Report one run, join the shards of a run, or compare two runs. Return the exit code."""
     from sliceport.batch.compare_runs import compare_runs
-    from sliceport.batch.run_folder import are_shards, join, read_run
+    from sliceport.batch.run_folder import are_distinct_shards, join_shards, read_run
     from sliceport.batch.store import open_store
     from sliceport.batch.summary import Summary
 
     check_page_files(options)  # raises an error before the results are read if the page cannot be written
     progress.say("reading results")
     runs = [read_run(open_store(root)) for root in options.runs]
-    if len(runs) == 2 and not are_shards(runs):  # two shards are joined below, not compared
+    if len(runs) == 2 and not are_distinct_shards(runs):  # two shards are joined below, not compared
         before, after = runs
         comparison = compare_runs(before.rows(), after.rows(), (before.header, after.header))
         if gap := before.describe_gap():
@@ -183,7 +183,7 @@ def _report(options: argparse.Namespace) -> int:
         summary = Summary.of(after.rows(), after.describe_gap())
         _emit(after, summary, comparison, options)
         return 2 if gap or summary.gap else int(not comparison.is_clean)  # 2: a run is incomplete
-    run = runs[0] if len(runs) == 1 else join(runs)
+    run = runs[0] if len(runs) == 1 else join_shards(runs)
     summary = Summary.of(run.rows(), run.describe_gap())
     _emit(run, summary, None, options)
     return summary.exit_code

@@ -313,10 +313,10 @@ def test_external_tensors_are_not_left_open(tmp_path: Path) -> None:
     for tensor in proto.graph.initializer:
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    from onnx_ops.model.prepare import detach_large_initializers
+    from onnx_ops.model.prepare import detach_weights
 
     loaded = ir.load(tmp_path / "m.onnx")
-    detach_large_initializers(loaded)
+    detach_weights(loaded)
     (tmp_path / "m.data").unlink()
     tensors = [value.const_value for value in loaded.graph.initializers.values()]
     assert [tensor and tensor.numpy().tolist() for tensor in tensors] == [[1], [3]]

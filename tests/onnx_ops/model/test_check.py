@@ -74,19 +74,19 @@ DAMAGES: dict[str, Callable[[onnx.ModelProto], object]] = {
     "a tensor of node 's' (Constant) has element type -1, which ONNX does not define": lambda m: setattr(
         constant(m).attribute[0].t, "data_type", -1
     ),
-    "tensor 'w' has shape [4611686018427387904, 3], which is larger than any file": lambda m: m.graph.initializer[
+    "tensor 'w' of shape [4611686018427387904, 3] is larger than any file": lambda m: m.graph.initializer[
         1
     ].dims.__setitem__(0, 2**62),
-    "tensor 'e' holds 3 bytes, but its shape [1] of INT64 takes 8": lambda m: replace_data(
+    "tensor 'e' holds 3 bytes, but shape [1] of type INT64 needs 8": lambda m: replace_data(
         m, data_type=TensorProto.INT64, dims=[1], raw_data=b"\1\2\3"
     ),
-    "tensor 'e' holds 8 bytes, but its shape [1] of INT4 takes 1": lambda m: replace_data(
+    "tensor 'e' holds 8 bytes, but shape [1] of type INT4 needs 1": lambda m: replace_data(
         m, data_type=TensorProto.INT4, dims=[1], raw_data=bytes(8)
     ),
-    "tensor 'e' holds 2 entries, but its shape [1] of INT64 takes 1": lambda m: replace_data(
+    "tensor 'e' holds 2 entries, but shape [1] of type INT64 needs 1": lambda m: replace_data(
         m, data_type=TensorProto.INT64, dims=[1], int64_data=[3, 4]
     ),
-    "tensor 'e' holds 3 entries, but its shape [2] of COMPLEX64 takes 4": lambda m: replace_data(
+    "tensor 'e' holds 3 entries, but shape [2] of type COMPLEX64 needs 4": lambda m: replace_data(
         m, data_type=TensorProto.COMPLEX64, dims=[2], float_data=[3, 4, 5]
     ),
     "tensor 'e' holds strings as raw data, which ONNX forbids": lambda m: replace_data(
@@ -94,10 +94,10 @@ DAMAGES: dict[str, Callable[[onnx.ModelProto], object]] = {
     ),
     "tensor 'e' has '-8' as the offset of its external data": lambda m: external(m, location="w.bin", offset="-8"),
     "tensor 'e' has '999": lambda m: external(m, location="w.bin", length="9" * 5000),
-    "node 's' (Constant) has a value of type INT, which must be TENSOR": lambda m: (
+    "node 's' (Constant) has attribute 'value' of type INT; its type must be TENSOR": lambda m: (
         constant(m).attribute[0].CopyFrom(helper.make_attribute("value", 7))
     ),
-    "node 's' (Constant) has a value_ints of type FLOATS, which must be INTS": lambda m: (
+    "node 's' (Constant) has attribute 'value_ints' of type FLOATS; its type must be INTS": lambda m: (
         constant(m).attribute[0].CopyFrom(helper.make_attribute("value_ints", [7.5]))
     ),
     "node 'a' (Split) has attribute 't' of type TENSOR without a value": lambda m: m.graph.node[0].attribute.add(
@@ -111,6 +111,14 @@ DAMAGES: dict[str, Callable[[onnx.ModelProto], object]] = {
     ),
     "node 'a' (Split) has attribute 'axis' twice": lambda m: m.graph.node[0].attribute.extend(
         [helper.make_attribute("axis", 1)] * 2
+    ),
+    "graph 'g' defines initializer 'e' twice": lambda m: m.graph.sparse_initializer.add(
+        values=TensorProto(name="e", data_type=1), indices=TensorProto(data_type=7)
+    ),
+    "node 'b' (Split) reads value 'r', which nothing defines": lambda m: (
+        m.graph.node[0].input.append("r"),
+        m.graph.node[0].output.__setitem__(0, ""),
+        m.graph.output.pop(0),
     ),
     "the model imports invalid version 2147483648 of domain 'own'": lambda m: setattr(
         m.opset_import[1], "version", 2**31

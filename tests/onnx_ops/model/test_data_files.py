@@ -216,6 +216,19 @@ def test_a_path_that_is_not_a_file_is_not_opened(path: Path, tmp_path: Path, kin
             work(path)
 
 
+def test_data_files_in_several_folders_are_refused(tmp_path: Path) -> None:
+    """Check a model whose two tensors have equal names of files in two folders."""
+    model = ir.from_proto(parse("(float[1] x) => (float[1] y) <float[1] a = {1}, float[1] b = {2}> { y = Sum (a, b) }"))
+    tensors = [ir.ExternalTensor("w", 0, 4, ir.DataType.FLOAT, shape=ir.Shape([1]), name=name) for name in "ab"]
+    for tensor, folder in zip(tensors, ("one", "two"), strict=True):
+        tensor.base_dir = tmp_path / folder
+        model.graph.initializers[tensor.name].const_value = tensor
+    with pytest.raises(ModelError, match=r"its data files are in several folders \(.*one' and .*two'\)"):
+        read_any(model)
+    tensors[1].base_dir = tmp_path / "one"
+    assert read_any(model).base_dir == str(tmp_path / "one")
+
+
 def test_large_attributes_do_not_move_into_the_model(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +238,12 @@ def test_large_attributes_do_not_move_into_the_model(
         io.write_model(read_model(path), tmp_path / "other" / "o.onnx")
     monkeypatch.setattr(io, "_MAX_EMBEDDED", 16)
     io.write_model(read_model(path), tmp_path / "other" / "o.onnx")
+
+
+def test_model_is_written_into_a_file_that_is_named_by_the_ending_alone(tmp_path: Path) -> None:
+    proto = parse("(float[2] x) => (float[2] y) { y = Neg (x) }")
+    io.write_proto(proto, tmp_path / ".onnx")
+    assert read_any(tmp_path / ".onnx").proto == proto
 
 
 EVERYWHERE = """<ir_version: 9, opset_import: ["" : 18, "own" : 1]>

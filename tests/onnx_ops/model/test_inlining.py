@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import InlinePass
+import pytest
+from onnx_ir.passes.common import InlinePass, inliner
 from sessions import compute
 
+from onnx_ops.model import prepare
 from onnx_ops.model.prepare import inline_functions
 
 MODEL = """<ir_version: 9, opset_import: ["" : 17, "f" : 1, "g" : 1]> g (float[2] x, bool c) => (float[2] y) {
@@ -30,6 +35,25 @@ def test_names_are_those_of_onnx_ir() -> None:
     inline_functions(ours)
     InlinePass()(theirs)
     assert ir.to_proto(ours) == ir.to_proto(theirs)
+
+
+def test_one_thread_inlines_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that the second call does not restore the replacements of the first one as if they were the originals."""
+    original = vars(inliner)["_make_unique_name"]
+    started: list[ir.Model] = []
+    ended: list[ir.Model] = []
+
+    def inline(model: ir.Model) -> None:
+        assert len(started) == len(ended)
+        started.append(model)
+        time.sleep(0.1)
+        ended.append(model)
+
+    monkeypatch.setattr(prepare, "InlinePass", lambda: inline)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(inline_functions, [parse(), parse()]))
+    assert len(ended) == 2
+    assert vars(inliner)["_make_unique_name"] is original
 
 
 def test_names_in_calls_are_not_those_in_bodies() -> None:

@@ -19,7 +19,10 @@ from onnx_models import read_model
 import sliceport
 from onnx_ops.infer.extract import read_slicing_nodes
 from onnx_ops.model.ir_model import IrModel
+from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.read import read_proto
+from onnx_ops.model.specs import split_spec_with_open_sizes
+from onnx_ops.model.views import Sizes
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
 
 MAX = 2**63 - 1
@@ -311,9 +314,9 @@ class TestRefusals:
             (11, 'a, b = Split <axis = "1"> (x)', "attribute axis must be an integer"),
             (9, "a = Slice <starts = 1, ends = [2]> (x)", "attribute starts must be a list of integers"),
             (9, "a = Slice <starts = [1]> (x)", "ends is missing"),
-            (9, "a = Slice (x, x, x)", "Slice of opset 9 has 1 inputs, got 3"),
-            (13, "a = Slice <starts = [1], ends = [2]> (x)", "Slice of opset 13 has 3 to 5 inputs, got 1"),
-            (11, "a, b = Split (x, x)", "Split of opset 11 has 1 inputs, got 2"),
+            (9, "a = Slice (x, x, x)", "Slice of opset 9 takes 1 input, got 3"),
+            (13, "a = Slice <starts = [1], ends = [2]> (x)", "Slice of opset 13 takes 3 to 5 inputs, got 1"),
+            (11, "a, b = Split (x, x)", "Split of opset 11 takes 1 input, got 2"),
         ],
     )
     def test_nodes_that_break_a_rule_are_refused(self, opset: int, node: str, message: str) -> None:
@@ -323,14 +326,21 @@ class TestRefusals:
         assert message in got
         assert got.endswith(".")
 
+    @pytest.mark.parametrize(("sizes", "message"), [((4, None), "axis 2 is out of range"), ((), "data is a scalar")])
+    def test_even_split_of_an_axis_that_does_not_exist_is_invalid(self, sizes: Sizes, message: str) -> None:
+        model = ProtoModel(parsed("g (float[n,m] x) => (float[k,m] a) { a, b = Split <axis = 2> (x) }", 13))
+        with pytest.raises(InvalidSlice, match=message):
+            split_spec_with_open_sizes(model.graph.nodes[0], 13, sizes)
+
     def test_run_time_parameters_name_their_source(self) -> None:
         text = "g (float[4,6] x, int64[1] e) => (float[n,6] y) { s = Constant <value_ints=[1]> () y = Slice (x, s, e) }"
         model = parsed(text)
         model.graph.node[1].name = "crop"
-        assert reason(model) == (
-            "dynamic_parameter",
-            "Slice 'crop': ends comes from input 'e', which is not a constant.",
-        )
+        message = "Slice 'crop': ends comes from input 'e', which is not a constant."
+        assert reason(model) == ("dynamic_parameter", message)
+        model.graph.node.insert(0, helper.make_node("Abs", ["e"], ["f"]))
+        model.graph.node[2].input[2] = "f"
+        assert reason(model) == ("dynamic_parameter", message.replace("input 'e'", "node 'f' (Abs)"))
 
     @pytest.mark.parametrize(
         ("shape", "message"),
@@ -436,7 +446,7 @@ def test_parts_that_would_be_lost_are_refused(tmp_path: Path, invoke: Invoke) ->
         (in_body, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
         (trained, "it has training_info, which would be lost; remove it first."),
         (sparse, "initializer 'w' is sparse, which onnx-ir does not read; make it dense."),
-        (outer, "a body returns 'x', a value of a graph around it; return its Identity instead."),
+        (outer, "a body returns 'x', a value of an outer graph; return an Identity of it instead."),
     ):
         onnx.save(model, tmp_path / "m.onnx")
         for command in ("rewrite", "harden"):

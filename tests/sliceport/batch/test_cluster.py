@@ -167,7 +167,7 @@ def test_every_model_is_reported_once_whatever_dies(tmp_path: Path, models: Path
         started.kill(scheduler)
         _, said = finish(client, 2)
         (tmp_path / "last" / "open").touch()
-        assert "is lost; the same command goes on where this one has ended.\n" in said
+        assert "is lost; run the same command again to continue.\n" in said
         third.wait(PATIENCE)  # a worker ends with its scheduler
         started.start_scheduler()
         for _ in range(2):
@@ -234,8 +234,30 @@ def test_looks_find_each_lack_of_workers_and_a_lost_connection(tmp_path: Path) -
     runner._tasks[future] = task
     future.cancel()
     open_store(str(tmp_path)).write("runs/a.jsonl", b"")
-    with pytest.raises(UsageError, match="the connection to the scheduler at node1:8786 is lost; the same command"):
+    with pytest.raises(UsageError, match="the connection to the scheduler at node1:8786 is lost; run the same command"):
         next(runner.run(Job("lower", str(tmp_path)), []))
+
+
+def test_error_of_a_task_ends_the_run_after_the_other_outcomes(tmp_path: Path) -> None:
+    done, error = Done("a.onnx", "", "clean"), UsageError("the results cannot be stored.")
+    futures: list[Any] = [Future(), Future()]
+    batch = [(futures[0], ("tcp://node2:1", done)), (futures[1], (UsageError, error, None))]
+    client: Any = SimpleNamespace(next_batch=lambda **_: batch, close=dict, status="closed")
+    runner = cluster._DaskRunner(client, "node1:8786", completed=client)
+    runner._tasks = dict.fromkeys(futures, Task("a.onnx", "a.onnx"))
+    open_store(str(tmp_path)).write("runs/a.jsonl", b"")
+    outcomes = runner.run(Job("lower", str(tmp_path)), [])
+    assert next(outcomes) == done
+    with pytest.raises(UsageError, match="the results cannot be stored"):
+        next(outcomes)
+
+
+def test_refusal_that_ends_the_run_is_of_a_connected_worker() -> None:
+    client: Any = SimpleNamespace(nthreads=lambda: {"tcp://b:1": 1})
+    runner = cluster._DaskRunner(client, "node1:8786", completed=client)
+    runner._refusals = {"tcp://a:1": "the worker at a", "tcp://b:1": "the worker at b"}
+    with pytest.raises(UsageError, match="^the worker at b$"):
+        runner._look_for_workers()
 
 
 def test_end_of_a_run_ends_no_model_of_another_run(tmp_path: Path, site: dict[str, str]) -> None:
@@ -264,7 +286,7 @@ def test_a_model_that_ends_every_worker_is_lost(tmp_path: Path, site: dict[str, 
     verdicts = {Path(row["model"]).stem: row for row in read_rows(tmp_path / "run")}
     lost = verdicts.pop("0004_kill_parent")
     assert (lost["verdict"], lost["key"]) == ("lost", "")
-    assert lost["message"] == "every worker that it was given to ended; the same command tries it again."
+    assert lost["message"] == "every worker that got this model ended; run the same command again to retry it."
     assert {row["verdict"] for row in verdicts.values()} <= {"clean", "lost"}  # the worker had several models
 
 

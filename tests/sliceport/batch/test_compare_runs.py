@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from batch_rows import compare_runs, make_finding, make_header, make_row, make_rows
 
-from sliceport.batch.compare_runs import Change, RunComparison
+from sliceport.batch.compare_runs import Change, RunComparison, describe_finding
 from sliceport.batch.row import Row
 from sliceport.errors import UsageError
 
@@ -122,6 +122,36 @@ def test_the_version_of_an_engine_in_a_result_is_no_difference() -> None:
 def test_what_is_a_version(before: str, after: str, is_same: bool) -> None:
     compared = compare_runs([make_row(result={"v": before})], [make_row(result={"v": after})], UPGRADED)
     assert compared.same == is_same
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"command": "sliceport compare {model}"}, {"command": "sliceport compare {model} --seed 5"}),
+        ({"command": "sliceport compare {model} -o x"}, {"command": "sliceport compare {model} --seed 5 -o x"}),
+        ({"total": 3}, {"seed": 5, "total": 3}),
+        ({"total": 3, "view": 1}, {"seed": 5, "total": 3, "view": 1}),
+        ({"options": {}}, {"options": {"seed": 5}}),
+        ({"a": 1}, {"a": 1, "seed": 5}),
+    ],
+)
+def test_option_of_one_run_alone_is_no_difference(before: dict[str, Any], after: dict[str, Any]) -> None:
+    headers = (make_header(options={}), make_header(options={"seed": 5}))
+    assert compare_runs([make_row(result=before)], [make_row(result=after)], headers).same == 1
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ({"node": "n", "message": "4 of n10 differ."}, "mismatch Split 'n' on openvino-cpu: 4 of n10 differ."),
+        ({"engine": "ort", "message": "'node_1' at a port."}, "mismatch on ort: 'node_1' at a port."),
+        ({"engine": "ov", "message": "'node_1' on ov-cpu."}, "mismatch on ov: 'node_1' on ov-cpu."),
+        ({"engine": "ov", "message": "'node_1' by ov."}, "mismatch: 'node_1' by ov."),
+        ({"node": "it's", "message": 'Split "it\'s" on openvino-cpu.'}, 'mismatch: Split "it\'s" on openvino-cpu.'),
+    ],
+)
+def test_finding_leaves_out_only_names_of_its_message(parts: dict[str, str], line: str) -> None:
+    assert describe_finding(make_finding(**parts)) == line
 
 
 def test_runs_of_different_commands_are_refused() -> None:

@@ -22,8 +22,8 @@ import sandbox_child
 from platforms import POSIX, ended_by
 
 from sliceport.batch import process as process_module
-from sliceport.batch.process import RunStopped, process
-from sliceport.batch.result import make_result, read_result, read_stderr, result_name, show_path, to_row
+from sliceport.batch.process import RunStopped, process_model
+from sliceport.batch.result import fill_in_model, make_result, read_result, read_stderr, result_name, to_row
 from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
@@ -57,7 +57,7 @@ def job(tmp_path: Path) -> Job:
 def do(job: Job, model: Path, name: str = "", **options: object) -> Done:
     scratch = Path(job.root, "scratch")
     scratch.mkdir(parents=True, exist_ok=True)
-    done = process(job, Task(name or str(model), os.path.abspath(model), options), scratch, threading.Event())
+    done = process_model(job, Task(name or str(model), os.path.abspath(model), options), scratch, threading.Event())
     assert not list(scratch.iterdir())
     return done
 
@@ -69,7 +69,7 @@ def result(job: Job, done: Done) -> dict[str, object]:
 
 
 def message_of(job: Job, done: Done) -> str:
-    message = show_path(result(job, done)["message"], done.model) if done.row is None else done.row["message"]
+    message = fill_in_model(result(job, done)["message"], done.model) if done.row is None else done.row["message"]
     return str(message)
 
 
@@ -275,8 +275,18 @@ def test_results_have_no_path_of_the_machine(job: Job, tmp_path: Path) -> None:
     folder, scratch = tmp_path / "zoo", tmp_path / "run" / "scratch" / "1"
     library, temporary = Path(sys.prefix, "a.so"), Path(tempfile.gettempdir(), "b")
     message = f"'{folder / 'm.data'}' and '{scratch / 'x'}', '{library}', '{temporary}', '{folder / 'm.onnx'}'"
-    made = make_result("lower", str(folder / "m.onnx"), scratch / "output", {"message": message})
-    assert made["message"] == "'m.data' and 'x', 'a.so', 'b', '{model}'"
+    node = f"/block{temporary}"  # has the name of a folder in the middle
+    made = make_result("lower", str(folder / "m.onnx"), scratch / "output", {"message": f"{message} at '{node}'"})
+    assert made["message"] == f"'m.data' and 'x', 'a.so', 'b', '{{model}}' at '{node}'"
+
+
+def test_folder_inside_the_folder_of_the_model_is_removed_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    message = f"{tmp_path / '.venv' / 'lib' / 'a.py'} of {tmp_path / 'm.onnx'}"
+    made = make_result("lower", str(tmp_path / "m.onnx"), Path("/run/output"), {"message": message})
+    assert made["message"] == f"{Path('lib', 'a.py')} of {{model}}"
 
 
 def test_the_command_of_a_result_has_no_path_of_the_machine(tmp_path: Path) -> None:
@@ -433,7 +443,7 @@ class TestDeadlyModels:
 
         def work() -> None:
             try:
-                process(job, Task("hang", str(deadly(tmp_path, "hang"))), scratch, stopped)
+                process_model(job, Task("hang", str(deadly(tmp_path, "hang"))), scratch, stopped)
             except RunStopped as error:
                 raised.append(error)
 

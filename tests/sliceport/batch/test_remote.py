@@ -25,7 +25,7 @@ from sliceport.batch import file_systems
 from sliceport.batch.identity import identify
 from sliceport.batch.remote_models import download
 from sliceport.batch.remote_store import RemoteStore
-from sliceport.batch.sources import BadSource, expand
+from sliceport.batch.sources import BadSource, expand_sources
 from sliceport.batch.store import Store, open_store
 from sliceport.batch.task import Job, Task
 from sliceport.errors import MissingExtra, UsageError
@@ -90,7 +90,7 @@ def put(url: str, data: bytes) -> None:
 
 def find(*sources: str) -> list[str]:
     """Return the models of sources, or the reasons why they are bad."""
-    return [one.reason if isinstance(one, BadSource) else one for one in expand(sources, SUFFIXES)]
+    return [one.reason if isinstance(one, BadSource) else one for one in expand_sources(sources, SUFFIXES)]
 
 
 class TestSources:
@@ -121,7 +121,7 @@ class TestSources:
 
     def test_folders_can_be_left_out(self, root: str) -> None:
         for source in (root, f"{root}/**"):
-            found = expand([source], SUFFIXES, leave_out=[f"{root}/b/", "b", "memory://other"])
+            found = expand_sources([source], SUFFIXES, leave_out=[f"{root}/b/", "b", "memory://other"])
             assert list(found) == [f"{root}/a.onnx", f"{root}/b.xml"]
 
     def test_a_source_that_is_not_there_is_bad(self, root: str) -> None:
@@ -314,6 +314,15 @@ class TestStore:
         assert store.names("scratch") == sorted(f"scratch/{name}" for name in others)
         assert (scratch.exists(), folder.exists()) == (when == "begins", False)
         store.remove_scratch(scratch)
+
+    def test_scratch_of_others_is_kept_by_a_server_that_removes_whole_folders(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(LocalFileSystem, "rmdir", lambda _, path: shutil.rmtree(path))
+        store = open_store(f"file://{tmp_path.as_posix()}")
+        store.write("scratch/other.tmp", b"half")
+        store.clean_up()
+        assert store.names("scratch") == ["scratch/other.tmp"]
 
     @pytest.mark.parametrize("url", ["", "file://"])
     def test_folder_cannot_be_read_as_a_file(self, tmp_path: Path, url: str) -> None:

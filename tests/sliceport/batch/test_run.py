@@ -19,7 +19,7 @@ from sliceport.batch import run as module
 from sliceport.batch import run_folder
 from sliceport.batch.manifest import read_manifest
 from sliceport.batch.run import Batch, run_batch
-from sliceport.batch.run_folder import VIEW, join, read_run
+from sliceport.batch.run_folder import VIEW, join_shards, read_run
 from sliceport.batch.sources import is_in_shard
 from sliceport.batch.store import Folder
 from sliceport.batch.summary import Summary
@@ -241,7 +241,7 @@ def test_a_killed_shard_is_incomplete(batch: Batch, tmp_path: Path, monkeypatch:
     for shard in shards:
         run_batch(shard)
     cut_journal(shards[0], 0)
-    run = join([read_run(Folder(shard.job.root)) for shard in shards])
+    run = join_shards([read_run(Folder(shard.job.root)) for shard in shards])
     assert run.unfinished > 0
     assert run.describe_gap() == f"{5 - run.unfinished} of 5 models"
     assert read_run(Folder(shards[0].job.root)).describe_gap().endswith("models, without shard 2/2")
@@ -273,11 +273,14 @@ def test_shards_of_folders_of_their_own_are_joined(batch: Batch, tmp_path: Path)
         run_batch(shard)
     run_batch(batch)
     runs = [read_run(Folder(shard.job.root)) for shard in shards]
-    assert list(join(runs).rows()) == rows(batch)
+    assert list(join_shards(runs).rows()) == rows(batch)
     with pytest.raises(UsageError, match="not the shards of one run"):
-        join([runs[0], runs[0]])
+        join_shards([runs[0], runs[0]])
     with pytest.raises(UsageError, match="not the shards of one run"):
-        join([runs[0], read_run(Folder(batch.job.root))])
+        join_shards([runs[0], read_run(Folder(batch.job.root))])
+    run_batch(vary(batch, shard=(2, 3), root=shards[0].job.root))
+    with pytest.raises(UsageError, match="not the shards of one run"):  # shard 1 is in both, but is not the latest
+        join_shards([read_run(Folder(shards[0].job.root)), runs[0]])
 
 
 def test_shards_of_other_sources_are_not_of_the_run(batch: Batch, zoo: Path, tmp_path: Path) -> None:

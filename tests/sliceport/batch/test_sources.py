@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sliceport.batch.names import is_url
-from sliceport.batch.sources import BadSource, expand, is_in_shard, parse_shard
+from sliceport.batch.sources import BadSource, expand_sources, is_in_shard, parse_shard
 from sliceport.errors import UsageError
 from sliceport.report.table import printable
 
@@ -38,14 +38,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def find(*sources: str) -> list[str]:
     """Return the models of sources. Check that all sources are good."""
-    found = list(expand(sources, SUFFIXES))
+    found = list(expand_sources(sources, SUFFIXES))
     assert [one for one in found if isinstance(one, BadSource)] == []
     return [one for one in found if isinstance(one, str)]
 
 
 def reasons(*sources: str) -> list[str]:
     """Return the reasons of bad sources. Check that no source has a model."""
-    found = list(expand(sources, SUFFIXES))
+    found = list(expand_sources(sources, SUFFIXES))
     return [one.reason if isinstance(one, BadSource) else f"found {one}" for one in found]
 
 
@@ -67,12 +67,12 @@ class TestFolders:
         assert find("zoo/.hidden.onnx") == ["zoo/.hidden.onnx"]
 
     def test_folders_can_be_left_out(self) -> None:
-        assert list(expand(["zoo"], SUFFIXES, leave_out=["zoo/b/../b"])) == IN_ZOO[:3]
-        assert list(expand(["zoo/**/*.onnx"], SUFFIXES, leave_out=["zoo/b"])) == IN_ZOO[:3]
+        assert list(expand_sources(["zoo"], SUFFIXES, leave_out=["zoo/b/../b"])) == IN_ZOO[:3]
+        assert list(expand_sources(["zoo/**/*.onnx"], SUFFIXES, leave_out=["zoo/b"])) == IN_ZOO[:3]
 
     def test_a_folder_without_models_is_bad(self, folder: Path) -> None:
         (folder / "empty").mkdir()
-        assert list(expand(["empty", "zoo/a"], SUFFIXES)) == [
+        assert list(expand_sources(["empty", "zoo/a"], SUFFIXES)) == [
             BadSource("empty", "source 'empty' matches no model."),
             "zoo/a/x.onnx",
         ]
@@ -88,8 +88,8 @@ class TestFolders:
         monkeypatch.setattr(os, "scandir", refuse)
         bad = BadSource("zoo/b/", "folder 'zoo/b/' cannot be read (Permission denied).")
         for source in ("zoo", "zoo/**/*.onnx"):
-            assert list(expand([source], SUFFIXES)) == [*IN_ZOO[:3], bad]
-        assert list(expand(["zoo/b/*.onnx", "z*/b/*"], SUFFIXES)) == [bad]
+            assert list(expand_sources([source], SUFFIXES)) == [*IN_ZOO[:3], bad]
+        assert list(expand_sources(["zoo/b/*.onnx", "z*/b/*"], SUFFIXES)) == [bad]
 
     def test_file_that_the_system_does_not_show_is_bad(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Files of a folder that may be listed, but not searched, and of one that may be neither."""
@@ -248,7 +248,7 @@ class TestLists:
         (folder / "list.txt").write_text("@more.txt\n")
         (folder / "more.txt").write_text("zoo/a\n@./list.txt\n")
         bad = BadSource("@./list.txt", "list '@./list.txt' contains itself.")
-        assert list(expand(["@list.txt"], SUFFIXES)) == ["zoo/a/x.onnx", bad]
+        assert list(expand_sources(["@list.txt"], SUFFIXES)) == ["zoo/a/x.onnx", bad]
 
     def test_a_list_can_come_twice(self, folder: Path) -> None:
         (folder / "list.txt").write_text("zoo/a\n")
@@ -260,7 +260,7 @@ class TestLists:
     def test_a_missing_name_in_a_list_is_bad_and_the_others_are_read(self, folder: Path) -> None:
         (folder / "list.txt").write_text("nothing.onnx\nzoo/a\n")
         bad = BadSource("nothing.onnx", "source 'nothing.onnx' is not there.")
-        assert list(expand(["@list.txt"], SUFFIXES)) == [bad, "zoo/a/x.onnx"]
+        assert list(expand_sources(["@list.txt"], SUFFIXES)) == [bad, "zoo/a/x.onnx"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are text elsewhere")

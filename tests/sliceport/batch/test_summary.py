@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 from batch_rows import make_finding, make_row, make_rows
 
-from sliceport.batch.row import VERDICTS, Row, Verdict
+from sliceport.batch.row import VERDICTS, Row, Verdict, cause_of
 from sliceport.batch.summary import Summary
 
 TWO = (make_finding(), make_finding(node="b", engine="ov_ext", defect="a defect"))
@@ -41,6 +41,10 @@ def test_what_was_rewritten_counts_for_a_clean_model() -> None:
 def test_the_cause_of_a_failure_is_its_reason() -> None:
     summary = Summary.of([make_row("a.onnx", "crash"), make_row("b.onnx", "clean"), make_row("c.onnx", "crash")])
     assert summary.to_json()["reasons"] == [{"name": "It ended as crash", "models": 2, "findings": 0}]
+
+
+def test_cause_leaves_out_a_node_with_an_apostrophe() -> None:
+    assert cause_of("Slice \"it's\": the shape of input 'x' is open.") == "the shape of input … is open"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from planted_faults import (
 from platforms import ended_by
 
 from onnx_ops.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
-from ov_ext.engines import CPU_PLUGIN
+from ov_ext.engines import CPU_PLUGIN, EVALUATE, WholeModels
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
 from sliceport.diffing.difference import EXACT, Tolerance, compare_values, tolerance_of
@@ -528,6 +528,17 @@ def test_openvino_model_is_cut(models: Path) -> None:
     report = diff(models / "rule_new_axis.xml", on="openvino-cpu")
     assert names(report) == ["row"]
     assert [defect.id for defect in part_of(report).defects] == ["new axis and shrink with entries left out"]
+
+
+@pytest.mark.parametrize("engine", [CPU_PLUGIN, EVALUATE], ids=lambda engine: engine.name)
+def test_onnx_input_that_openvino_drops_is_left_out(engine: WholeModels, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    path = save("(float[2] x, float[3] unused, float[2] z) => (y) { y = Sub (z, x) }", tmp_path / "m.onnx")
+    assert diff(path, on=engine.name).is_equal
+    arrays = {"x": [1, 2], "unused": [0, 0, 0], "z": [5, 7]}
+    state: dict[str, Any] = {"path": path, "inputs": {name: np.array(a, np.float32) for name, a in arrays.items()}}
+    exec(engine.script({"precision": "f32"}), state)
+    assert state["got"][0].tolist() == [4, 5]
 
 
 def test_narrower_type_of_the_cpu_plugin_is_named() -> None:

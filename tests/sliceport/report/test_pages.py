@@ -23,6 +23,7 @@ from sliceport.diffing import side
 from sliceport.diffing.diff import diff
 from sliceport.diffing.report import DiffReport
 from sliceport.engines.registry import model_engines
+from sliceport.errors import ModelError
 from sliceport.report.check import check_page
 from sliceport.report.diff import diff_page
 from sliceport.report.drawing import draw
@@ -200,10 +201,24 @@ def test_nodes_of_functions_are_marked_in_the_graph_of_the_function(compare: Any
         assert marks == {"g": [], "[function]local::f": ["n"] if "sliceport diff" in text else ["split"]}
 
 
+def test_first_node_of_a_function_has_the_id_of_its_name(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(FUNCTION.replace("[split]", "[n]"))
+    onnx.save(model, tmp_path / "model.onnx")
+    assert node_ids(tmp_path / "model.onnx")["[function]local::f"]["f.n"] == "n"
+
+
 def test_ids_are_unique_and_by_name_and_output(tmp_path: Path) -> None:
     graph = "(float[3] x) => (float[3] y) { a = Neg (x) [n] b = Abs (a) [n] c = Exp (b) y = Log (c) }"
     ids = node_ids(save(graph, tmp_path / "model.onnx"))
     assert ids == {"g": {"a": "node", "b": "n", "c": "n_1", "n": "n", "y": "node_1"}}
+
+
+def test_ids_of_a_model_that_onnx_ir_cannot_represent_are_refused(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(FUNCTION)
+    model.graph.initializer.add(name="w", data_type=99)
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(ModelError, match=r"model\.onnx': the model cannot be represented: .*99"):
+        node_ids(tmp_path / "model.onnx")
 
 
 def test_bodies_have_ids_of_their_own(tmp_path: Path) -> None:
