@@ -15,7 +15,7 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_gather, build_reshape, build_slice, build_split
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.fold_slices import FoldSlicesPass
-from onnx_ops.passes.matchers import data_of, read_slice_by_spec
+from onnx_ops.passes.matchers import data_of, read_slice_by_spec, sizes_after
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.hardening import NOTHING
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec, SplitSpec, resolve_axis
@@ -40,8 +40,7 @@ class ConstantBoundsPass(FoldSlicesPass):
     def _apply(self) -> None:
         folded = self.find_known_tensors()
         for node, _ in self.analysis.nodes_of(*SLICING):
-            # A node without a graph was removed by the folding for an earlier node.
-            if node.graph is not None and has_valid_arity(node):
+            if node.graph is not None and has_valid_arity(node):  # folding for an earlier node may have removed it
                 self.fold_parameters(node, folded)
 
 
@@ -146,8 +145,7 @@ class PortableSlicePass(PortablePass):
         whole = AxisSlice(0, INT64_MAX, 1)
         # One Slice cuts all axes that need no Gather, so that the nodes after it have less to move. An axis without a
         # span stays whole, because a Gather selects from all of it.
-        bounds = {**entries, **{axis: span or whole for axis, span in spans.items()}}
-        chain.slice(normalize_entries(bounds, sizes), opset)
+        chain.slice(normalize_entries(entries | {axis: span or whole for axis, span in spans.items()}, sizes), opset)
         for axis, entry in excluded.items():
             span = spans[axis]
             if span is None:
@@ -189,12 +187,8 @@ class _Chain:
         """Add a Slice with the bounds `entries`, by axis. Do nothing if `entries` is empty."""
         if not entries:
             return
-        sizes = list(self.sizes)
-        for axis, entry in entries.items():
-            size = self.sizes[axis]
-            sizes[axis] = None if size is None else len(resolve_axis(*entry, size))
         listed = self._owner.fill_gaps(entries, self.sizes)
-        self._add(build_slice(self.value, listed, opset, lists_steps=True), tuple(sizes))
+        self._add(build_slice(self.value, listed, opset, lists_steps=True), sizes_after(entries, self.sizes))
 
     def gather(self, axis: int, indices: range) -> None:
         """Add a Gather of `indices` along an axis."""
@@ -244,9 +238,7 @@ def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
 
 
 def normalize_entries(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
-    """Return bounds that select the same elements, without axes that are kept whole.
-
-    On an axis of known size, the bounds are clamped to the axis; see `AxisSlice.within`.
+    """Return bounds that select the same elements, clamped to axes of known size, without axes that are kept whole.
 
     >>> normalize_entries({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
     {1: AxisSlice(start=5, end=0, step=-2)}
@@ -316,8 +308,7 @@ class PortableSplitPass(PortablePass):
                 slice_nodes = build_slice(data, entries, opset, lists_steps=True) if entries else []
                 parts[output] = slice_nodes or [ir.node("Identity", [data])]
         self.replace_each_output(node, parts)
-        operators = dict.fromkeys(part_nodes[-1].op_type for part_nodes in parts.values())
-        self.report_change(node, ", ".join(operators) or NOTHING)
+        self.report_change(node, ", ".join(dict.fromkeys(nodes[-1].op_type for nodes in parts.values())) or NOTHING)
 
 
 class PortableConcatPass(PortablePass):

@@ -81,16 +81,15 @@ class ReshapeForDirectMLPass(NodePass):
             return [build_constant([size])]
         declared = node.outputs[0].shape
         symbol = declared[axis] if declared is not None and axis < len(declared) else None
-        if not (isinstance(symbol, ir.SymbolicDim) and symbol.value):
+        dims = list(data.shape or ())
+        if not (isinstance(symbol, ir.SymbolicDim) and symbol.value and symbol in dims):
             return []
         # The symbol comes from the file. If it is wrong, the Reshape fails, unless the data are empty.
-        for data_axis, dim in enumerate(data.shape or ()):
-            if dim == symbol:
-                if opset >= _SHAPE_RANGE_OPSET:
-                    return [ir.node("Shape", [data], {"start": data_axis, "end": data_axis + 1})]
-                shape = ir.node("Shape", [data])
-                return [shape, *build_gather(shape.outputs[0], 0, [data_axis])]
-        return []
+        data_axis = dims.index(symbol)
+        if opset >= _SHAPE_RANGE_OPSET:
+            return [ir.node("Shape", [data], {"start": data_axis, "end": data_axis + 1})]
+        shape = ir.node("Shape", [data])
+        return [shape, *build_gather(shape.outputs[0], 0, [data_axis])]
 
 
 def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.Node]:

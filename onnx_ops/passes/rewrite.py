@@ -138,9 +138,8 @@ def check_passes(names: Sequence[str]) -> None:
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     """Run passes over a model until none of them finds anything more. `names` are keys of `PASSES`.
 
-    No pass runs if an If is contested; see `Rewriting.contested`.
-
-    Call this function inside `ready_for_passes`, which removes the marks that this function leaves on contested nodes.
+    No pass runs if an If is contested; see `Rewriting.contested`. Call this function inside `ready_for_passes`, which
+    removes the marks that this function leaves on contested nodes.
 
     Raises:
         ModelError: The model is not well-formed.

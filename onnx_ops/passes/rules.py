@@ -12,9 +12,9 @@ from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICE_INPUTS_OPSET
 from onnx_ops.model.views import Sizes
 from onnx_ops.passes.compose_slices import compose_entries
-from onnx_ops.passes.matchers import drop_whole_axes, read_slice
+from onnx_ops.passes.matchers import drop_whole_axes, read_slice, sizes_after
 from onnx_ops.passes.outcome import SKIPS, Skip
-from sliceport.slicing import AxisSlice, resolve_axis
+from sliceport.slicing import AxisSlice
 
 
 def rules() -> Any:
@@ -56,7 +56,8 @@ def rules() -> Any:
             shape = sizes_of(x)
             try:
                 entries = _read_bounds(first, shape)
-                self._entries = compose_entries(entries, _read_bounds(second, _sizes_after(entries, shape)), shape)
+                shape_between = None if shape is None else sizes_after(entries, shape)
+                self._entries = compose_entries(entries, _read_bounds(second, shape_between), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
             return result
@@ -98,14 +99,6 @@ def _read_bounds(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
     if any(value is not None and value.is_graph_input() for value in node.inputs[1:]):
         raise Skip("its bounds are inputs of the model, which a caller may replace")
     return read_slice(node, SLICE_INPUTS_OPSET, shape)
-
-
-def _sizes_after(entries: dict[int, AxisSlice], shape: Sizes | None) -> Sizes | None:
-    """Return the sizes that remain of `shape` after slices of some axes. The keys of `entries` are axes."""
-    if shape is None:
-        return None
-    pairs = [(size, entries.get(axis)) for axis, size in enumerate(shape)]
-    return tuple([size if size is None or entry is None else len(resolve_axis(*entry, size)) for size, entry in pairs])
 
 
 def _write_slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:

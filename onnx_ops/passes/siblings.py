@@ -47,8 +47,7 @@ class Part:
     is_dropped: bool = False
 
 
-GroupKey = tuple[int, ir.Value, int]
-"""The `id` of a graph, a value, and an axis of the value."""
+GroupKey = tuple[int, ir.Value, int]  # the `id` of a graph, a value, and an axis of the value
 Groups = Mapping[GroupKey, Sequence[Part]]
 """The parts of the nodes that cut only one axis of a value, by graph, value and axis."""
 
@@ -92,10 +91,7 @@ class Siblings:
 
 
 def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Group the Slices, Splits and Gathers of each graph by the value and axis that they cut.
-
-    Values are followed back through Identity nodes. Nodes that no Split can replace are in no group.
-    """
+    """Group the Slices, Splits and Gathers that Splits can replace by graph, by the value that they cut and by axis."""
     nodes = dict(nodes_with_opsets)
     groups: dict[GroupKey, list[Part]] = defaultdict(list)
     identities = Identities()
@@ -165,11 +161,8 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
     if node.op_type == "Gather":
         axis, run, is_dropped = read_gather(node, opset, shape)
         return axis, ([Part(node, node.outputs[0], run, is_dropped)] if run and run.step == 1 else [])
-    axis_and_run = read_run(node, opset, shape)
-    if axis_and_run is None:
-        return 0, []
-    axis, run = axis_and_run
-    return axis, [Part(node, node.outputs[0], run)]
+    axis, run = read_run(node, opset, shape) or (0, range(0))
+    return axis, ([Part(node, node.outputs[0], run)] if run else [])
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:

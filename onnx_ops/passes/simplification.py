@@ -101,12 +101,10 @@ def simplify(
 def _optimize_in_turn(
     model: ir.Model, report: Rewriting, passes: Sequence[str], optimizers: Sequence[str]
 ) -> tuple[ir.Model, Rewriting, dict[str, str]]:
-    """Run optimizers and passes in turn until no optimizer reduces the number of nodes.
-
-    A new model with more slicing nodes is not kept either; see `simplify`. `report` is the report of the passes so far.
+    """Run optimizers and passes in turn until no optimizer reduces the number of nodes, as described in `simplify`.
 
     Returns:
-        The model; `report` with the later changes; and the optimizers that failed, each with the reason.
+        The model; `report`, with the changes since; and the optimizers that failed, each with the reason.
     """
     # One pass object for all turns, because its limits of bytes apply to all turns together.
     onnxruntime_pass = FoldByOnnxruntimePass()

@@ -85,8 +85,7 @@ class SplitForDirectMLPass(NodePass):
         spec: SplitSpec | None = None
         with suppress(*SKIPS):
             spec = read_split(node, opset, shape)
-        # Without a spec, the part sizes are unknown. `split_defects` returns a defect without a replacement alone.
-        if spec is None or defects[0].handling == "named":
+        if spec is None or defects[0].handling == "named":  # the part sizes are unknown, or no replacement is correct
             self.report_change(node, None, defects)
             return
         parts = {
