@@ -153,7 +153,10 @@ def _has_no_signalling_nan(value: ir.Value) -> bool:
 
 
 def _read_numbers(value: ir.Value | None) -> Array | None:
-    """Return a constant of at most 1 MiB if NumPy itself has its element type as integers or floats, or else None."""
+    """Return the integers or floats of a constant. Return None for unreadable or other data, or more than 1 MiB.
+
+    Types that NumPy itself lacks, such as bfloat16, count as other data.
+    """
     tensor = None if value is None else constant(value)
     if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES:
         return None
