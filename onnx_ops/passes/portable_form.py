@@ -185,10 +185,9 @@ class _Chain:
 
     def slice(self, entries: Entries, opset: int) -> None:
         """Add a Slice with the bounds `entries`, by axis. Do nothing if `entries` is empty."""
-        if not entries:
-            return
-        listed = self._owner.fill_gaps(entries, self.sizes)
-        self._add(build_slice(self.value, listed, opset, lists_steps=True), sizes_after(entries, self.sizes))
+        if entries:
+            listed = self._owner.fill_gaps(entries, self.sizes)
+            self._add(build_slice(self.value, listed, opset, lists_steps=True), sizes_after(entries, self.sizes))
 
     def gather(self, axis: int, indices: range) -> None:
         """Add a Gather of `indices` along an axis."""
