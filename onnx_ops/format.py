@@ -142,7 +142,7 @@ class ONNX:
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
         from onnx_ops.passes.analysis import may_need_rewriting
-        from onnx_ops.passes.rewrite import report_nothing
+        from onnx_ops.passes.rewrite import build_empty_report
         from onnx_ops.verify.verify import verify_rewriting
 
         names = BY_DEFAULT if passes is None else passes
@@ -160,7 +160,7 @@ class ONNX:
             model,
             output,
             lambda proto: bool(optimizers) or may_need_rewriting(model_nodes(proto)),
-            lambda: report_nothing(names),
+            lambda: build_empty_report(names),
             change,
             verify_rewriting,
             options,

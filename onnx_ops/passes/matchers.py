@@ -13,7 +13,7 @@ from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array, Sizes
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
-from sliceport.slicing import AxisSlice, SplitSpec, as_range
+from sliceport.slicing import AxisSlice, SplitSpec, as_range, resolve_axis
 from sliceport.slicing.spec import normalize_axis
 
 _MAX_INDICES = 2**20
@@ -62,6 +62,12 @@ def drop_whole_axes(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> di
     """Return the bounds by axis, without those that surely select a whole axis. `shape` holds the sizes of the data."""
     sizes = dict(enumerate(shape or ()))
     return {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
+
+
+def sizes_after(entries: Mapping[int, AxisSlice], sizes: Sizes) -> Sizes:
+    """Return the sizes of a tensor of `sizes` after the slices `entries`, by axis. An open size (None) stays open."""
+    pairs = [(size, entries.get(axis)) for axis, size in enumerate(sizes)]
+    return tuple([size if size is None or entry is None else len(resolve_axis(*entry, size)) for size, entry in pairs])
 
 
 def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:

@@ -64,7 +64,7 @@ class ScalarGatherToSlicePass(NodePass):
             return  # nothing is gained, because engines compute shapes on the CPU
         shape = self.sizes(data)
         axis, selected, _ = read_gather(node, opset, shape)
-        assert shape is not None
+        assert shape is not None  # or `read_gather` would have raised Skip
         slice_nodes = build_slice(data, {axis: AxisSlice.of(selected)}, opset)
         slice_nodes[-1].name = node.name
         sliced = slice_nodes[-1].outputs[0]
