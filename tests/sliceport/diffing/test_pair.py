@@ -59,8 +59,8 @@ def test_output_that_equals_another_value_is_wrong(
     ids=["when it runs", "by its shape", "when it is loaded", "unknown"],
 )
 def test_node_of_a_body_that_fails_is_named(fault: str, body: str, tmp_path: Path) -> None:
-    """All but the Gather also fail in a branch that is not taken, because the engine loads it."""
-    is_taken = "Gather" in fault
+    """The last two fail in a branch that is not taken, because the engine loads it."""
+    is_taken = "Gather" in fault or "Reshape" in fault  # onnxruntime 1.23 loads this Reshape
     inputs = {"yes": np.array((body == "then_branch") is is_taken)}
     report = compare_models(GRAPHS[body], GRAPHS[body].replace("[bad] f = Neg (e)", fault), tmp_path, inputs=inputs)
     assert (part_of(report).case.culprit.name, part_of(report).case.main_node.name) == ("bad", "h")
