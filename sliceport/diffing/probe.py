@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from operator import index
 from typing import Any, Literal, get_args
 
@@ -94,14 +95,16 @@ class State:
         with refuse_damage("their state"):
             if data["version"] != _VERSION:
                 raise UsageError("the results are of a probe of another version of sliceport; write the probe again.")
+            numbers = [part.get(name, 0) for part in (data, *data["cuts"].values()) for name in _NUMBERS]
+            lists = [*data["shapes"].values(), *(cut["outputs"] for cut in data["cuts"].values())]
             # `index` raises a TypeError for floats and strings.
-            if any(index(part.get(name, 0)) < 0 for part in (data, *data["cuts"].values()) for name in _NUMBERS):
+            if any(index(number) < 0 for number in (*numbers, *chain(*lists))):
                 raise ValueError("a number is negative")
             if any(cut["kind"] not in get_args(_CutKind) for cut in data["cuts"].values()):
                 raise ValueError("a kind of cut is unknown")
             failure = None if data["failure"] is None else Failure(**data["failure"])
             cuts = {name: Cut(**cut | {"outputs": tuple(cut["outputs"])}) for name, cut in data["cuts"].items()}
-            shapes = {name: tuple(map(int, sizes)) for name, sizes in data["shapes"].items()}
+            shapes = {name: tuple(sizes) for name, sizes in data["shapes"].items()}
             reference = str(data["reference"])
             return cls(**data | {"failure": failure, "cuts": cuts, "shapes": shapes, "reference": reference})
 
@@ -113,7 +116,7 @@ def refuse_damage(part: str) -> Iterator[None]:
         yield
     except UsageError:  # it is a ValueError, too, but has its own message
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
         raise UsageError(f"the results are damaged: {part} cannot be read.") from None
 
 

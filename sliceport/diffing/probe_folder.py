@@ -222,4 +222,6 @@ def _compute_checksum(path: FilePath) -> int:
 
 
 def _format_bytes(count: int) -> str:
-    return f"{count / 2**20:.1f} MB" if count >= 2**20 else f"{count / 2**10:.1f} kB"
+    if count < 2**10:
+        return count_of(count, "byte")
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"

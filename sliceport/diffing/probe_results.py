@@ -110,7 +110,7 @@ def _load(name: str) -> dict[str, Any]:
             data = json.load(opened)
     except OSError as error:
         raise UsageError(f"'{name}' cannot be read ({error.strerror}).") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError(f"'{name}' is not complete JSON; run probe.py again.") from None
     keys = {"state", "device", "cuts"}
     if not isinstance(data, dict) or not keys <= data.keys() or not isinstance(data["cuts"], dict):
@@ -300,7 +300,7 @@ def _compare_measures(name: str, measures: Mapping[str, Any], tolerance: Toleran
     if not measures["unequal"]:
         return OutputDiff(name, **about)
     error, largest = float(measures["absolute"]), float(measures["largest"])
-    special = None if tolerance == EXACT else _SPECIAL.get(error)
+    special = _SPECIAL.get(error)
     if special is None:
         about |= {"absolute": error, "relative": error / (largest or 1.0)}
         if tolerance != EXACT and error <= max(tolerance.absolute, tolerance.relative * largest):
@@ -309,4 +309,5 @@ def _compare_measures(name: str, measures: Mapping[str, Any], tolerance: Toleran
     sample = (str([int(i) for i in np.unravel_index(measures["at"], about["shape"])]), got, expected)
     counts = f"{measures['unequal']} of {prod(about['shape'])} elements are not equal"
     detail = f"at index {sample[0]}, computed {sample[1]}, expected {sample[2]} ({counts})"
-    return OutputDiff(name, status="different", kind=special or "values", detail=detail, samples=(sample,), **about)
+    kind = "values" if special is None or tolerance == EXACT else special
+    return OutputDiff(name, status="different", kind=kind, detail=detail, samples=(sample,), **about)

@@ -61,7 +61,7 @@ def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
         version = str(getattr(sys.modules[options.runtime], "__version__", ""))
         return {"outputs": [measure(np.asarray(got), right) for got, right in outputs], "version": version}
     except Exception as error:  # a runtime may raise anything
-        kind = {MemoryError: "memory", ImportError: "absent", ModuleNotFoundError: "absent"}.get(type(error), "error")
+        kind = "memory" if isinstance(error, MemoryError) else "absent" if isinstance(error, ImportError) else "error"
         # sliceport shows the first 300 characters of a message, and marks that more follow.
         return {"kind": kind, "detail": " ".join(f"{type(error).__name__}: {error}".split())[:400]}
 
@@ -74,8 +74,10 @@ def run_apart(cut: dict[str, Any], options: argparse.Namespace) -> Any:
     except subprocess.TimeoutExpired:
         return {"kind": "crash", "detail": f"it did not end within {options.timeout:g} s"}
     printed = done.stdout.decode("utf-8", "replace").split(MARK)[1:]
-    crash = {"kind": "crash", "detail": f"its process ended with {done.returncode}"}
-    return json.loads(printed[-1]) if printed else crash
+    try:
+        return json.loads(printed[-1].splitlines()[0])  # a runtime may print more lines when it is unloaded
+    except (ValueError, IndexError):
+        return {"kind": "crash", "detail": f"its process ended with {done.returncode}"}
 
 
 def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
