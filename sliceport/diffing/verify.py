@@ -6,7 +6,6 @@ Attributes called `before` are about the original model, and attributes called `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -88,7 +87,7 @@ class Verification:
     def to_json(self) -> dict[str, Any]:
         """Return the verification as JSON values."""
         return {
-            "different_outputs": list(dict.fromkeys(difference.output for difference in self.differences)),
+            "different_outputs": list(dict.fromkeys(each.output for each in self.differences if each.output)),
             "differences": [difference.message for difference in self.differences],
             "notes": list(self.notes),
         }
@@ -156,19 +155,21 @@ class Verifier:
             tries_empty: Whether the last run has the size 0 for all open axes. Engines often differ at this size.
 
         Raises:
-            UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
-            ModelError: The reference does not run the model.
+            UsageError: An input does not fit, its rank is open, or the chosen sizes are too large.
+            ModelError: The reference does not run the model, with none of the chosen sizes if axes are open.
             MemoryError: The reference lacks memory.
             BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
         """
         all_shapes = _sizes_of_open_axes(declared, shapes)
-        for first_shapes in all_shapes:
-            with suppress(ModelError, UsageError):
+        errors: list[SliceportError] = []
+        for first_shapes in all_shapes or [dict(shapes)]:
+            try:
                 first_run = self._run_before(first_shapes, arrays, seed)
                 break
-        else:  # no axis is open, or no sizes fit; if no sizes fit, this run raises an error that names the open input
-            first_shapes = dict(shapes)
-            first_run = self._run_before(first_shapes, arrays, seed)
+            except (ModelError, UsageError) as error:
+                errors.append(error)
+        else:
+            raise errors[0]
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
         if all_shapes and tries_empty:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
