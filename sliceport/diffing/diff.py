@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, SupportsIndex
 
 from sliceport import progress
 from sliceport.arguments import read_inputs, read_seed
@@ -83,8 +83,8 @@ def diff(
         BudgetSpent: The budget ends before the outputs are compared.
         ChildLost: The machine ended the process of a run, or did not start it.
     """
-    if seeds < 1:
-        raise UsageError(f"{spell('seeds', '--seeds')} must be at least 1, got {seeds}.")
+    if not isinstance(seeds, SupportsIndex) or seeds < 1:
+        raise UsageError(f"{spell('seeds', '--seeds')} must be an integer from 1 up, got {seeds!r}.")
     search_budget = Budget(budget)
     first = open_graph(model)
     second = first if other is None else open_graph(other)
@@ -93,7 +93,7 @@ def diff(
     is_engine = (against or "").partition(":")[0] in model_engines()
     recorded = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
     if recorded and (input_shapes or open_sizes is not None or inputs or seed or seeds > 1):
-        options = spell("input_shapes, open_sizes, inputs or seeds", "--input-shapes, --input, --seed or --seeds")
+        options = spell("input_shapes, open_sizes, inputs, seed or seeds", "--input-shapes, --input, --seed or --seeds")
         raise UsageError(f"the inputs are those recorded in '{recorded}'; give no {options}.")
     shapes = {} if recorded else read_shapes(model, arrays, input_shapes, open_sizes)
     sides = read_engines(first, second, on, against, is_recorded=recorded is not None)
@@ -173,7 +173,7 @@ class _Comparison:
                 if self._compare(replace(run, actual=computed)).is_equal:
                     return self._explain(report, replace(run, expected=computed))
                 note = f"there is no search for a node, because {self.good} does not compute the recorded outputs"
-                return replace(report, notes=(note,))
+                return replace(report, notes=(note,), runs=self.bad.budget.runs)
         return report
 
     def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -137,11 +137,14 @@ class OutputDiff:
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values. NaN and infinities, which JSON lacks, become text."""
-        fields = asdict(self) | {"shape": list(self.shape)}
-        return {
-            key: str(value) if isinstance(value, float) and not np.isfinite(value) else value
-            for key, value in fields.items()
-        }
+
+        def make_dict(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:  # `asdict` also calls it for `tolerance`
+            return {
+                key: str(value) if isinstance(value, float) and not np.isfinite(value) else value
+                for key, value in items
+            }
+
+        return asdict(self, dict_factory=make_dict) | {"shape": list(self.shape)}
 
 
 def compare_values(name: str, actual: Value, expected: Value, tolerance: Tolerance | None) -> OutputDiff:

@@ -78,7 +78,7 @@ class Search:
                 raise
             note = f"{spent}: the case may not be the smallest"
             suspects = tuple(self._graph.nodes[i] for i in self._suspects)
-            self.best = replace(self.best, note="; ".join(filter(None, (self.best.note, note))), suspects=suspects)
+            self.best = replace(self.best, note=_join_notes(self.best.note, note), suspects=suspects)
         return self.best
 
     def fails(self, case: Case) -> bool:
@@ -240,6 +240,7 @@ class Search:
         """
         if len(best.numbers) != 1:
             return best
+        notes: dict[str, None] = {}  # without the repetitions of later iterations
         with suppress(RunFailed):  # the engine `good` cannot run a body outside its node
             for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
                 progress.say(f"running {body.title} of {best.culprit}")
@@ -252,16 +253,16 @@ class Search:
                 # The message of the control flow node is longer than that of its body, so that they are not alike.
                 failure = None if whole is None else self._failure_of(whole, is_any_alike=bool(named))
                 if failure is None:
-                    for i in named:
-                        note = f"the engine names {body.graph.nodes[i]} in it, but runs its body alone on these values"
-                        best = replace(best, note=note)
+                    nodes = [body.graph.nodes[i] for i in named]
+                    reason = "but the body with this node runs alone on these values"
+                    notes |= dict.fromkeys(f"the engine's message names {node}, {reason}" for node in nodes)
                     continue
                 inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
                 if inner is not None:
                     scope = (f"{best.culprit}, {body.title}", *inner.scope)
                     return replace(inner, scope=scope, holder=best.culprit)
                 break  # later runs are not searched
-        return best
+        return replace(best, note=_join_notes(best.note, *notes))
 
     def _fix_shapes(self, best: Case) -> Case:
         """Return the case with fixed sizes of inputs, unless it fails only with open sizes."""
@@ -308,6 +309,10 @@ class Search:
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
         """Compute the values that some nodes of a case read, on the engine `good`. Return None if it fails."""
         return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
+
+
+def _join_notes(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
 
 
 def find_named(graph: Graph, failure: Failure) -> list[int]:

@@ -43,9 +43,11 @@ def read_shapes(
     }
     if open_inputs:
         auto = spell("open_sizes='primes'", "--input-shapes auto")
+        # `choose_sizes` leaves out inputs of unknown rank.
+        choice = "" if None in open_inputs.values() else f"{auto}, which chooses them, or "
         raise UsageError(
-            f"{', '.join(map(repr, open_inputs))} leave{'s' * (len(open_inputs) == 1)} sizes open: give {auto}, which "
-            f"chooses them, or {example_shapes(open_inputs)} (an example)."
+            f"{', '.join(map(repr, open_inputs))} leave{'s' * (len(open_inputs) == 1)} sizes open: give {choice}"
+            f"{example_shapes(open_inputs)} (an example)."
         )
     return shapes
 
