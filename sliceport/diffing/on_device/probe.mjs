@@ -74,7 +74,7 @@ async function runCut(ort, provider, { model, inputs, outputs, weights }) {
     const expected = await Promise.all(outputs.map(load));
     return { outputs: session.outputNames.map((name, i) => measure(got[name], expected[i])) };
   } catch (error) {
-    // sliceport shows the first 300 characters of a message, and marks that more follow.
+    // More than the 300 characters that sliceport shows, so that it marks that more follow.
     return { kind: "error", detail: String(error).replace(/\s+/g, " ").slice(0, 400) };
   }
 }

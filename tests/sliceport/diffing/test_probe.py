@@ -259,13 +259,13 @@ def test_node_is_found_behind_values_of_every_type(
 def test_avoided_values_are_named(tmp_path: Path) -> None:
     nodes = "e = Cast <to = 16> (x)  i = Identity (e)  y = Cast <to = 1> (i)"
     written = probe(save(f"(float[4] x) => (y, i) {{ {nodes} }}", tmp_path), tmp_path / "1")
-    assert written.text.endswith("; no cut at 2 values that a probe cannot hold, such as 'e'")
+    assert written.text.endswith("; no cut at 2 values missing in the probe, such as 'e'")
     assert written.to_json()["avoided"] == ["e", "i"]
     sizes = {"values": 20, "weights": 1536, "models": 2**20}
     assert "values 20 bytes, weights 1.5 KiB, models 1.0 MiB" in replace(written, byte_counts=sizes).text
     for graph in ("(float[4] x) => (y) { y = Cast <to = 16> (x) }", "(bfloat16[4] x) => (y) { y = Cast <to = 1> (x) }"):
         with pytest.raises(
-            UsageError, match="an input of the model, or each of its outputs, has an element type that a probe cannot"
+            UsageError, match="an input of the model, or each of its outputs, cannot be computed or has an element type"
         ):
             probe(save(graph, tmp_path), tmp_path / "2")
 
@@ -318,7 +318,7 @@ def test_results_of_another_model_or_output_are_refused(model: Path, right_resul
     onnx.save(random_model(64, 2), other)
     with pytest.raises(UsageError, match="are of another model"):
         read_results(other, results)
-    with pytest.raises(UsageError, match="the model has no output 'q' to give a tolerance"):
+    with pytest.raises(UsageError, match="a tolerance is given for 'q', but the outputs are"):
         read_results(model, results, tolerance={"q": Tolerance()})
 
 
