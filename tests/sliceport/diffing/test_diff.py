@@ -182,7 +182,7 @@ def test_node_of_a_body_that_only_fails_in_its_loop_is_noted(differ: Differ) -> 
     report = differ(BODIES, fault, inputs={"yes": np.array(True)})
     assert names(report) == ["loop"]
     assert part_of(report).case.note == (
-        "the engine's message names Sin 'l2', but the body with this node runs alone on these values"
+        "the engine's message names Sin 'l2', but the body that contains it runs alone"
     )
 
 
@@ -476,7 +476,7 @@ def test_body_that_reads_more_values_is_compared(tmp_path: Path) -> None:
 
 def test_input_that_only_the_second_model_returns_is_refused(tmp_path: Path) -> None:
     graphs = "(float[2] x) => (float[2] y) { y = Identity(x) }", "(float[2] x) => (float[2] x) { y = Neg(x) }"
-    with pytest.raises(UsageError, match="the second model returns its input 'x' as an output, which in .* is 'y': "):
+    with pytest.raises(UsageError, match="the second model returns its input 'x' as an output, but .* is 'y': "):
         compare_models(*graphs, tmp_path)
 
 
@@ -646,7 +646,7 @@ def test_tolerance_of_one_output_leaves_others_alone(differ: Differ) -> None:
     assert [output.status for output in report.outputs] == ["close", "different", "equal"]
     report = differ(OUTPUTS, fault, inputs=inputs, tolerance={"u": EXACT, "": Tolerance(1e3)})
     assert report.outputs[1].status == "close"
-    with pytest.raises(UsageError, match="the model has no output 'q' to give a tolerance; it has u, v, w"):
+    with pytest.raises(UsageError, match="a tolerance is given for 'q', but the outputs are u, v, w"):
         differ(OUTPUTS, fault, tolerance={"q": EXACT})
 
 
