@@ -203,18 +203,22 @@ def _from_ort(value: Any) -> npt.NDArray[Any]:
 
 def _pack_strings(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     parts = []
-    # Strings in ONNX may be bytes that are not UTF-8. Surrogates preserve such bytes.
     for text in array.reshape(-1).tolist():
-        data = text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape")
+        data = encode_text(text)
         parts += [_LENGTH.pack(len(data)), data]
     return np.frombuffer(b"".join(parts), np.uint8)
 
 
+def encode_text(text: str | bytes) -> bytes:
+    """Return the bytes of a string. In ONNX they need not be UTF-8; surrogates in a `str` stand for other bytes."""
+    return text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape")
+
+
 def _unpack_strings(data: npt.NDArray[np.uint8]) -> list[str]:
-    # Strings in ONNX may be bytes that are not UTF-8. Surrogates preserve such bytes.
-    texts, packed, offset = [], data.tobytes(), 0
-    while offset < len(packed):
-        (size,) = _LENGTH.unpack_from(packed, offset)
-        offset += _LENGTH.size + size
-        texts.append(packed[offset - size : offset].decode("utf-8", "surrogateescape"))
+    texts, packed, end = [], data.tobytes(), 0
+    while end < len(packed):
+        (size,) = _LENGTH.unpack_from(packed, end)
+        start = end + _LENGTH.size
+        end = start + size
+        texts.append(packed[start:end].decode("utf-8", "surrogateescape"))
     return texts

@@ -20,7 +20,7 @@ from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.model.read import to_bytes
 from onnx_ops.passes.edits import RANDOM
-from onnx_ops.runtime.session import STRING, Captured
+from onnx_ops.runtime.session import STRING, Captured, encode_text
 from onnx_ops.verify.inputs import make_inputs
 from sliceport.defects.defect import Defect
 from sliceport.diffing.graph import Body, GraphNode, Runner
@@ -80,8 +80,10 @@ class OnnxGraph:
         self.inputs: Sequence[str] = [value.name for value in graph.input if value.name not in self._constants]
         self.outputs: Sequence[str] = list(dict.fromkeys(value.name for value in graph.output))
         self.nodes: Sequence[GraphNode] = [self._describe(node) for node in self._nodes]
-        dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
-        self._has_open_inputs = any(not dim.HasField("dim_value") for dim in dims)
+        types = [value.type.tensor_type for value in graph.input]
+        has_open_rank = not all(tensor_type.HasField("shape") for tensor_type in types)
+        dims = [dim for tensor_type in types for dim in tensor_type.shape.dim]
+        self._has_open_inputs = has_open_rank or any(not dim.HasField("dim_value") for dim in dims)
 
     def _describe(self, node: onnx.NodeProto) -> GraphNode:
         """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
@@ -210,7 +212,7 @@ class OnnxGraph:
             for i in range(max(count, 1)):
                 body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
                 yield replace(body, is_run=is_run)
-                if not is_run:
+                if not is_run or i + 1 == count:  # no iteration reads the outputs of the last one
                     return
                 computed = run(body.graph.whole(), body.inputs)
                 condition, *results = [computed[value.name] for value in graphs["body"].output]
@@ -236,15 +238,17 @@ class OnnxGraph:
         backwards = options.get("scan_input_directions") or [0] * scan_count
         carried, sequences = arguments[:-scan_count], arguments[-scan_count:]
         # All sequences have the same length. Later iterations are not compared, to save time.
-        for i in range(min(sequences[0].shape[axes[0]], _MAX_ITERATIONS)):
+        count = min(sequences[0].shape[axes[0]], _MAX_ITERATIONS)
+        for i in range(count):
             slices = [
                 np.take(sequence, -1 - i if backward else i, axis)
                 for sequence, axis, backward in zip(sequences, axes, backwards, strict=True)
             ]
             body = self._body(f"iteration {i}", graph, [*carried, *slices], values)
             yield body
-            computed = run(body.graph.whole(), body.inputs)
-            carried = [computed[value.name] for value in graph.output[: len(carried)]]
+            if carried and i + 1 < count:
+                computed = run(body.graph.whole(), body.inputs)
+                carried = [computed[value.name] for value in graph.output[: len(carried)]]
 
     def _value_of(self, name: str, values: Mapping[str, Array]) -> Array:
         """Return the elements of a constant, or the array of a computed value."""
@@ -255,8 +259,9 @@ class OnnxGraph:
             value = onnx.helper.get_attribute_value(attribute)
             if attribute.name == "value":
                 return onnx.numpy_helper.to_array(value)
-            # The attributes `value_float` and `value_floats` give FLOAT, but NumPy makes doubles of Python's floats.
-            return np.array(value, np.float32 if attribute.name.startswith("value_float") else None)
+            # NumPy alone would make doubles of floats and of an empty list, and bytes of strings.
+            dtypes = {"value_float": np.float32, "value_int": np.int64, "value_string": object}
+            return Captured.of(np.array(value, dtypes[attribute.name.removesuffix("s")])).array()
         return values[name]
 
     def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:
@@ -341,10 +346,10 @@ def _is_constant(node: onnx.NodeProto) -> bool:
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:
     """Return an array as a TensorProto. Its elements may be strings or of a type of ml_dtypes."""
-    captured = Captured.of(array)
-    if captured.element == STRING:  # The bytes of a string need not be UTF-8.
-        texts = [str(text).encode("utf-8", "surrogateescape") for text in array.flat]
+    if array.dtype.kind in "OU":
+        texts = [encode_text(text) for text in array.flat]
         return onnx.TensorProto(name=name, data_type=STRING, dims=array.shape, string_data=texts)
+    captured = Captured.of(array)
     return onnx.TensorProto(
         name=name, data_type=captured.element, dims=captured.shape, raw_data=captured.data.tobytes()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import onnx
@@ -49,9 +50,26 @@ def test_written_cuts_share_a_weight_from_another_file(tmp_path: Path, mode: str
 
 
 def test_text_that_is_not_utf8_is_written_as_it_was() -> None:
-    tensor = to_tensor("x", np.array(["a\udcff"], object))
+    tensor = to_tensor("x", np.array(["a\udcff", b"b\xff"], object))
     assert isinstance(tensor, onnx.TensorProto)
-    assert list(tensor.string_data) == [b"a\xff"]
+    assert list(tensor.string_data) == [b"a\xff", b"b\xff"]
+
+
+def test_string_constant_of_a_loop_is_passed_as_text() -> None:
+    body = "b (int64 i, bool c, string[1] s) => (bool c, string[1] s) { }"
+    nodes = f'k = Constant<value_strings = ["ä"]>()  y = Loop (n, "", k) <body = {body}>'
+    graph = OnnxGraph(parse(f"(float x) => (string[1] y) <int64 n = {{1}}> {{ {nodes} }}", 17))
+    values = next(iter(graph.bodies(0, {}, onnxruntime_cpu.side().run))).inputs
+    assert values["s"].tolist() == ["ä"]
+
+
+def test_scan_without_states_runs_no_body() -> None:
+    body = "b (float[2] v) => (float[2] w) { w = Neg(v) }"
+    proto = parse(f"(float[3, 2] x) => (float[3, 2] y) {{ y = Scan<num_scan_inputs = 1, body = {body}>(x) }}", 17)
+    assert (
+        len(list(OnnxGraph(proto).bodies(0, {"x": np.ones((3, 2), np.float32)}, MagicMock(side_effect=AssertionError))))
+        == 3
+    )
 
 
 def test_whole_model_has_each_output_once() -> None:
@@ -65,6 +83,15 @@ def test_open_size_of_an_empty_input_stays_open() -> None:
     cut = OnnxGraph(proto).cut([0], ["y"], {"x": np.zeros((0, 3), np.float32)}, {})
     dims = onnx.ModelProto.FromString(cut.data).graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_param or dim.dim_value for dim in dims] == ["n", 3]
+
+
+def test_input_without_a_shape_has_open_sizes() -> None:
+    proto = parse("(float x) => (float y) { y = Neg(x) }", 17)
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.ClearField("shape")
+    cut = OnnxGraph(proto).cut([0], ["y"], {"x": np.ones((2, 3), np.float32)}, {})
+    dims = onnx.ModelProto.FromString(cut.data).graph.input[0].type.tensor_type.shape.dim
+    assert not any(dim.HasField("dim_value") for dim in dims)
 
 
 def test_input_of_a_zip_map_is_compared(tmp_path: Path) -> None:
