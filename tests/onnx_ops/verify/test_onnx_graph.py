@@ -55,6 +55,25 @@ def test_text_that_is_not_utf8_is_written_as_it_was() -> None:
     assert list(tensor.string_data) == [b"a\xff", b"b\xff"]
 
 
+def test_anonymous_weight_keeps_its_infinities() -> None:
+    proto = parse("(float[4] x) => (float[4] y) { y = Add(x, w) }", 17)
+    weight = np.array([1, -np.inf, 2, np.nan], np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    graph = onnx.ModelProto.FromString(OnnxGraph(proto).anonymised("weights", 0).whole().data).graph
+    drawn = onnx.numpy_helper.to_array(graph.initializer[0])
+    assert np.array_equal(drawn[[1, 3]], weight[[1, 3]], equal_nan=True)
+    assert ((drawn[[0, 2]] >= 1) & (drawn[[0, 2]] <= 2)).all()
+
+
+@pytest.mark.parametrize("constant", ["", "s = Constant<value = float[4] {1.0, 1.0, 2.0, 3.0}>()"])
+def test_anonymous_resize_keeps_its_scales(constant: str) -> None:
+    scales = "" if constant else "<float[4] s = {1.0, 1.0, 2.0, 3.0}>"
+    graph = f'(float[1,1,2,2] x) => (float[1,1,4,6] y) {scales} {{ {constant} y = Resize(x, "", s) }}'
+    anonymous = OnnxGraph(parse(graph, 17)).anonymised("weights", 0)
+    values = onnxruntime_cpu.side().run(anonymous.whole(), {anonymous.inputs[0]: np.ones((1, 1, 2, 2), np.float32)})
+    assert [value.shape for value in values.values() if isinstance(value, np.ndarray)] == [(1, 1, 4, 6)]
+
+
 def test_string_constant_of_a_loop_is_passed_as_text() -> None:
     body = "b (int64 i, bool c, string[1] s) => (bool c, string[1] s) { }"
     nodes = f'k = Constant<value_strings = ["ä"]>()  y = Loop (n, "", k) <body = {body}>'
