@@ -17,6 +17,7 @@ from onnx_ops.model.nodes import LARGE_BYTES, node_name
 from onnx_ops.model.prepare import external_tensors as external_ir_tensors
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.proto_tensor import Tensor
+from onnx_ops.model.proto_walk import all_nodes as all_proto_nodes
 from onnx_ops.model.read import CheckedModel, check_model, path_in_errors, read_any, read_checked, serialize
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
@@ -137,14 +138,17 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
 def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     """Replace each output of the model that a ZipMap writes by the ZipMap's input, and announce this.
 
-    A ZipMap with more or fewer than one input and one output stays, so that onnxruntime reports it.
+    A ZipMap that does not have exactly one input and one output stays, so that onnxruntime reports it. A ZipMap whose
+    output another node reads stays, too.
 
     A ZipMap is the last node of many exports of scikit-learn. It turns probabilities into a sequence of maps from
     classes to probabilities, a type that onnx-ir lacks.
     """
     outputs = {value.name: i for i, value in enumerate(checked.proto.graph.output)}
-    all_zip_maps = [node for node in checked.proto.graph.node if node.op_type == "ZipMap"]
-    zip_maps = [node for node in all_zip_maps if len(node.input) == len(node.output) == 1 and node.output[0] in outputs]
+    nodes = [node for node in checked.proto.graph.node if (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap")]
+    nodes = [node for node in nodes if len(node.input) == len(node.output) == 1 and node.output[0] in outputs]
+    read_names = {name for node in all_proto_nodes(checked.proto.graph) for name in node.input} if nodes else set()
+    zip_maps = [node for node in nodes if node.output[0] not in read_names]
     if not zip_maps:
         return checked
     proto = onnx.ModelProto()

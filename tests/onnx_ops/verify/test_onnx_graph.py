@@ -134,6 +134,18 @@ def test_zip_map_with_two_inputs_is_left_to_onnxruntime(tmp_path: Path) -> None:
         diff(tmp_path / "zip.onnx", on="onnxruntime-cpu")
 
 
+def test_zip_map_of_another_domain_stays() -> None:
+    proto = parse("(float[2, 3] x) => (float[2, 3] maps) { maps = custom.ZipMap(x) }", custom=1)
+    assert [node.op_type for node in read_complete_model(proto).proto.graph.node] == ["ZipMap"]
+
+
+def test_zip_map_whose_output_a_node_reads_stays() -> None:
+    nodes = "p = Neg(x)  maps = ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1, 2]>(p)  y = custom.First(maps)"
+    proto = parse(f"(float[2, 3] x) => (float maps, float y) {{ {nodes} }}", **{"ai.onnx.ml": 3, "custom": 1})
+    proto.graph.output[0].ClearField("type")
+    assert "ZipMap" in [node.op_type for node in read_complete_model(proto).proto.graph.node]
+
+
 @pytest.mark.parametrize("reduction", ["none", "add"])
 def test_scatter_with_a_reduction_does_not_only_move_elements(reduction: str) -> None:
     node = f'y = ScatterND <reduction = "{reduction}"> (x, i, u)'
