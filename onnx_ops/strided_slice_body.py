@@ -66,8 +66,8 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     sizes_before = op.Gather(op.Concat(op.Shape(data), one, axis=0), op.Max(op.Min(axes, rank), zero))
     is_outside = op.Or(op.Less(starts, op.Neg(sizes_before)), op.GreaterOrEqual(starts, sizes_before))
     errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=INT64.dtype), is_shrunk), zero)
-    excess = op.Max(op.Neg(hidden), zero)
-    # This Reshape to one element fails if a shrunk index is out of range, or if an entry has no axis.
+    excess = op.Add(op.Max(op.Neg(hidden), zero), op.Max(op.Sub(op.ReduceSum(is_ellipsis, zero), one), zero))
+    # This Reshape to one element fails if a shrunk index is out of range, an entry has no axis, or two are ellipses.
     refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, excess), one)), one)
 
     is_backward = op.Less(steps, zero)

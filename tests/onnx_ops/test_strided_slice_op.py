@@ -220,6 +220,13 @@ def test_the_function_needs_opset_14() -> None:
         strided_slice_op.embed_function(from_proto(model(StridedSliceSpec((1,), (3,)), [4], opset=13)))
 
 
+def test_function_refuses_two_ellipses() -> None:
+    spec = StridedSliceSpec((0, 0), (0, 0), None, Masks((), (), (), (), (1, 1)))
+    feeds = {"x": data((2, 3, 4)), "begin": np.zeros(2, np.int64), "end": np.zeros(2, np.int64)}
+    with pytest.raises(Exception, match="Reshape|Expand"):
+        run(embedded(model(spec, (2, 3, 4), run_time=True)), feeds)
+
+
 @pytest.mark.parametrize("with_function", [False, True])
 def test_models_with_the_operator_are_lowered_and_compared(tmp_path: Path, with_function: bool, invoke: Invoke) -> None:
     """Check that `x[..., None, 1:, 2]` and a Slice of it, whose shape is known only through the operator."""
