@@ -209,6 +209,16 @@ def test_a_node_of_a_function_counts_once_for_all_its_calls() -> None:
     assert described(sliceport.check(model)) == ["defect one-part-gates-another glu.p: "]
 
 
+def test_functions_of_two_domains_with_one_name_are_two_findings() -> None:
+    functions = [f'<domain: "{d}", opset_import: ["" : 18]> glu (v) => (w) {{ {GLU} }}' for d in ("a", "b")]
+    calls = "(float[4] x, float[4] z) => (float[n] y, float[m] u) { y = a.glu(x)  u = b.glu(z) }"
+    model = parse(f"{calls} {' '.join(functions)}", a=1, b=1)
+    assert described(sliceport.check(model)) == [
+        "defect one-part-gates-another a::glu.p: ",
+        "defect one-part-gates-another b::glu.p: ",
+    ]
+
+
 def test_every_kind_of_model_has_the_same_findings_and_stays_as_it_is(tmp_path: Path) -> None:
     path = save(f"(float[4] v) => (float[n] w) {{ {GLU} }}", tmp_path / "m.onnx")
     proto = onnx.load(path)
