@@ -51,9 +51,11 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
             first = found.alone or found
             if first.main_node in [case.main_node for case in cases]:
                 break  # the search finds the same node again
-            refused = [first, *_find_refused_alone(graph, first, dml, cpu, values)]
-            cases += refused
-            computed = compute(graph, cpu, values, [name for case in refused for name in case.main_node.writes])
+            cases.append(first)
+            for case in _find_refused_alone(graph, first, dml, cpu, values):
+                cases.append(case)  # one by one, to keep the cases that precede a BudgetSpent
+            names = [name for case in cases for name in case.main_node.writes if name not in values]
+            computed = compute(graph, cpu, values, names)
             if not computed:
                 break  # without these values, the rest of the model cannot run
             values |= computed
