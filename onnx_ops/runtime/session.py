@@ -124,13 +124,14 @@ def run(
 
 
 def _fill_new_memory(fill: int) -> None:
-    """Fill all memory that is allocated from now on with the byte `fill`; 0 stops this.
+    """Fill memory that malloc returns from now on with the byte `fill`, from 1 to 254; 0 stops this.
 
     This is M_PERTURB, option -6 of glibc's mallopt. With other C libraries nothing happens.
     """
-    if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()):
+    # Only glibc has this function. On Windows, CDLL does not accept None.
+    if os.name == "posix" and hasattr(libc := ctypes.CDLL(None), "gnu_get_libc_version"):
         # glibc fills new memory with the complement of the value, and does nothing if the value is 0.
-        ctypes.CDLL(None).mallopt(-6, fill ^ 0xFF if fill else 0)
+        libc.mallopt(-6, fill ^ 0xFF if fill else 0)
 
 
 def _run_session(
