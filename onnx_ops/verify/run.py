@@ -97,7 +97,7 @@ def compare(
         seed=seed,
         executors=None if executors is None else (REFERENCE, *(engine.name for engine in engines)),
     )
-    command += " (and the same --inputs)" if arrays else ""
+    command += " (and the same --input)" if arrays else ""
     return Report(tuple(comparisons), program, reference, command, notes)
 
 

@@ -42,8 +42,8 @@ class HardeningVerification(Verification):
         return super().to_json() | more
 
     def __str__(self) -> str:
-        # If DirectML ran, the differences are also findings of `after`, which are listed below.
-        lines = [] if self.after and self.differences else [super().__str__()]
+        # If DirectML ran, the findings of `after` describe the differences, too.
+        lines = [*self.notes] if self.after and self.differences else [super().__str__()]
         for title, runs in (("before", self.before), ("after", self.after)):
             for run in runs:
                 lines.append(f"{title}: {run.summary}")
