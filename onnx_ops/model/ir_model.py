@@ -108,8 +108,8 @@ def mark_written_names(model: ir.Model) -> None:
     """Store the written name of each node of a function in the node's metadata.
 
     The written name is `function.node`, in which `node` is the node's `node_name`. If `node_name` is empty, `node`
-    is the index of the node among the nodes of the function and of its subgraphs. If several functions have the same
-    name, `function` includes the domain and the overload.
+    is the index of the node among the nodes of the function and of its subgraphs. `function` includes the domain and
+    the overload if another function has the same name.
     """
     counts = Counter(name for _, name, _ in model.functions)
     for (domain, name, overload), function in model.functions.items():

@@ -120,9 +120,9 @@ def test_honest_nodes_are_clean(graph: str, opset: int) -> None:
         ("(float[n] x) => (float[a] y, float[b] z) { y, z = Split<split = [1, 2]>(x) }", 13,
          "uneven-parts-without-sizes y: right only where 'n' is a multiple of 2"),
         ("(float[n] x) => (float[a] y, float[b] z) { y, z = Split<num_outputs = 2>(x) }", 18,
-         "num-outputs-that-leaves-the-last-part-empty y: a part of the 2 is empty for some sizes of 'n', such as 1"),
+         "num-outputs-that-leaves-the-last-part-empty y: one of the 2 parts is empty for some sizes of 'n', such as 1"),
         (f"(float[n] x) => (float[m] y) {FLIP.replace('{-1}', '{-3}', 1)} {{ y = Slice(x, s, e, a, t) }}", 13,
-         "backwards-from-below-the-axis y: start -3 and step -1 differ between engines where 'n' is less than 3"),
+         "backwards-from-below-the-axis y: engines differ on start -3 with step -1 where 'n' is less than 3"),
         ("(float[4] x, int64[1] t) => (float[n] y) <int64[1] z = {0}, int64[1] f = {4}> "
          "{ y = Slice(x, z, f, z, t) }", 13,
          "step-at-run-time y: its steps come from 't'"),
