@@ -22,9 +22,8 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
 
     Operators, attributes, functions, domains and external data files keep their names.
 
-    A weight is a tensor of several floats, or of several integers of at most 8 bits. The random elements are normally
-    distributed with the mean and standard deviation of the weight's finite elements, and clipped to the least and
-    greatest of them. Infinities and NaNs stay. The scales of a Resize stay, too, because they decide sizes.
+    A weight is a tensor of several floats, or of several integers of at most 8 bits, but not the scales of a Resize.
+    Its finite elements become normally distributed ones with the same mean, standard deviation and bounds.
 
     The copy itself contains its random weights. All other tensors of external data files stay in these files, which are
     in `data_folder`.
@@ -61,9 +60,8 @@ def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Gen
     # Wider integers may be indices or shapes, which must keep their values.
     if array.size > 1 and (is_narrow_integer or "float" in array.dtype.name):
         wide = array.astype(np.float64)
-        is_finite = np.isfinite(wide)  # a mask may contain infinities, which stay
-        finite = wide[is_finite]
-        if finite.size:
+        is_finite = np.isfinite(wide)  # a mask may contain infinities
+        if (finite := wide[is_finite]).size:
             wide[is_finite] = random.normal(finite.mean(), finite.std(), finite.size).clip(finite.min(), finite.max())
         data = ir.tensor((np.rint(wide) if is_narrow_integer else wide).astype(array.dtype)).tobytes()
         dims = list(tensor.dims)
