@@ -216,7 +216,7 @@ def test_int32_indices_and_left_out_strides_run() -> None:
 
 
 def test_the_function_needs_opset_14() -> None:
-    with pytest.raises(UsageError, match="needs opset 14; expand it instead"):
+    with pytest.raises(UsageError, match="runs from opset 14 on; run `sliceport rewrite` first"):
         strided_slice_op.embed_function(from_proto(model(StridedSliceSpec((1,), (3,)), [4], opset=13)))
 
 

@@ -36,7 +36,7 @@ ELEMENTS = {
 
 def run(proto: onnx.ModelProto, inputs: dict[str, npt.NDArray[Any]], names: list[str]) -> dict[str, Value]:
     """Run a model in a child."""
-    return onnxruntime_cpu.side().run(onnxruntime_cpu.whole_model(proto, names), inputs)
+    return onnxruntime_cpu.side().run(onnxruntime_cpu.build_whole_model(proto, names), inputs)
 
 
 def run_side(proto: onnx.ModelProto, inputs: dict[str, npt.NDArray[Any]]) -> Any:
