@@ -98,8 +98,7 @@ class OnnxruntimeCPU:
         from onnx_ops.runtime.session import LEVELS, NO_PREPACKING
 
         level = options.get("level", "all")
-        # The text of a tuple is that of the arguments of a call.
-        entry = f"options.add_session_config_entry{NO_PREPACKING}\n" if level == "none" else ""
+        entry = "options.add_session_config_entry({!r}, {!r})\n".format(*NO_PREPACKING) if level == "none" else ""
         return (
             "import onnxruntime as ort\n"
             "options = ort.SessionOptions()\n"

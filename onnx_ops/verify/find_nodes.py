@@ -73,7 +73,7 @@ def _run_rest(graph: OnnxGraph, dml: Side, values: Mapping[str, Array], cases: S
 
     Return {} if no output is left, or if `values` lacks a value that the remaining nodes read.
     """
-    # Nodes before a refused node may be refused, too. They run because the values that it reads become outputs.
+    # Nodes before a refused node may be refused, too. To run them, make the values that refused nodes read outputs.
     read_names = [name for case in cases for name in case.main_node.reads]
     outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
     rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values)
