@@ -85,7 +85,7 @@ def is_exact(before: onnx.ModelProto, after: onnx.ModelProto, shapes: Shapes) ->
     Inputs are skipped if the model before refuses their sizes, fails on them, or computes other bits in a second run.
     """
     network, side = Runnable(before, from_proto(before)), onnxruntime_cpu.side()
-    whole_before, whole_after = (onnxruntime_cpu.whole_model(proto, network.outputs) for proto in (before, after))
+    whole_before, whole_after = (onnxruntime_cpu.build_whole_model(proto, network.outputs) for proto in (before, after))
     choices = choose_shapes(before, shapes)
     for seed in range(INPUTS):
         try:

@@ -97,8 +97,8 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
 
     Args:
         model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
-        input_shapes: The shapes of inputs that the model leaves open, by the name of the input. Outputs of nodes of the
-            main graph may be listed, too.
+        input_shapes: Shapes for inputs whose shape the model leaves open, by name. Outputs of nodes of the main graph
+            may be listed, too.
 
     Raises:
         ModelError: The model cannot be read, is not well-formed, or has a function that cannot be inlined.
@@ -114,7 +114,7 @@ class _Checker:
 
     def __init__(self, view: ModelView, bound_shapes: InputShapes, contradicted: frozenset[str]) -> None:
         self._view = view
-        self._contradicted = contradicted
+        self._contradicted = contradicted  # the result of `bind_shapes`
         self._opset = view.opset_imports.get("", 1)
         self._open_sizes = OpenSizes(view.graph)
         nodes = scoped_nodes(view.graph)
@@ -124,16 +124,16 @@ class _Checker:
         self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
         # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
-        # Even without nodes, inference checks the shapes from the user, and finds the sizes for `_find_fixed_size`.
+        # Even without nodes, inference checks the shapes from the user, and finds the sizes for `_find_misdeclared`.
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
 
     def run(self) -> Iterator[NodeFinding]:
-        """Yield the finding of `_find_fixed_size`, if any, and then all other findings in the order of the nodes.
+        """Yield the finding of `_find_misdeclared`, if any, and then all other findings in the order of the nodes.
 
         A node of a function has a copy for each call of the function. Equal findings about its copies are yielded once.
         """
-        yield from self._find_fixed_size()
+        yield from self._find_misdeclared()
         reported: set[tuple[str, str, str]] = set()
         for scope, node in self._nodes:
             for defect, kind, detail in self._check(scope, node):
@@ -141,14 +141,15 @@ class _Checker:
                 name = self._view.written_name(node)
                 is_in_function = name != node_name(node)
                 key = (defect.id, name, detail)
-                if not is_in_function or key not in reported:
-                    yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
+                if is_in_function and key in reported:
+                    continue
                 reported.add(key)
+                yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
 
-    def _find_fixed_size(self) -> Iterator[NodeFinding]:
-        """Report the first node with a wrong declared size of an output, or of an input of its body.
+    def _find_misdeclared(self) -> Iterator[NodeFinding]:
+        """Report the first node that declares a wrong size for an output, or for an input of its body.
 
-        The size is a number although the model's inputs leave it open, or it contradicts a shape from the user.
+        The size is a number although the model's inputs leave the size open, or contradicts a shape from the user.
         """
         if not (self._contradicted or any(facts.is_misdeclared for facts in self._facts.values())):
             return
@@ -162,11 +163,11 @@ class _Checker:
                 return
 
     def _check(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a node. `scope` has a text `node.attribute` for each subgraph around the node."""
+        """Find broken rules, defects and fragility of a node. `scope` has a `node.attribute` for each outer graph."""
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif id(node) in self._body_sizes:
-            yield from _add_reports(loop_defects(self._body_sizes[id(node)], _sizes_in_body(node)))
+            yield from _with_reports(loop_defects(self._body_sizes[id(node)], _sizes_in_body(node)))
         elif is_operator(node, *_CHECKED_OPERATORS):
             with suppress(InvalidSlice, DynamicSlice):  # an attribute has a wrong type or an unknown value
                 yield from self._check_other(scope, node)
@@ -181,28 +182,28 @@ class _Checker:
         if node.op_type == "Reshape" and len(inputs) > 1:
             data, shape = inputs
             target = reshape_entries(shape, self._find_constant_elements)
-            yield from _add_reports(reshape_defects(node, target))
+            yield from _with_reports(reshape_defects(node, target))
             if not scope and not read_int(node, "allowzero", 0):  # in a body, the node may not run if the size is 0
                 yield from self._check_reshape(data, target)
         elif node.op_type == "MatMul":
-            yield from _add_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
+            yield from _with_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
             divisors = find_matmul_divisors(node, self._opset)
             yield from self._check_divisors(onnxruntime_defects.TRANSPOSED_EMPTY_AXIS, node, divisors)
         elif node.op_type == "ConstantOfShape":
             elements = read_elements(inputs[0], MAX_AXES)
             elements = self._find_constant_elements(inputs[0]) if elements is None else elements
-            yield from _add_reports(constant_of_shape_defects(elements))
+            yield from _with_reports(constant_of_shape_defects(elements))
         elif node.op_type == "Einsum":
-            yield from _add_reports(einsum_defects(node))
+            yield from _with_reports(einsum_defects(node))
             yield from self._check_divisors(onnxruntime_defects.EINSUM_OF_EMPTY, node, find_einsum_divisors(node))
         elif node.op_type == "ConvTranspose":
-            yield from _add_reports(conv_transpose_defects(node, self._opset))
+            yield from _with_reports(conv_transpose_defects(node, self._opset))
 
     def _check_reshape(self, data: ValueView, target: Sequence[ValueView | int]) -> _Findings:
-        """Report a Reshape to `target`, without allowzero, that fails if an open size is 0.
+        """Report a Reshape to `target`, with a -1 and without allowzero, that fails if an open size is 0.
 
-        A 0 in the target copies the size of the data's axis, and so does a size that becomes 0 at run time. If a size
-        of the output is 0, the size for a -1 cannot be computed.
+        A 0 in the target, also one computed at run time, copies the size of the data's axis at the same index. If the
+        copied size is 0, too, the size for the -1 cannot be computed.
         """
         values = [size for size in target if not isinstance(size, int)]
         # A value with another shape than (1,) does not stand for exactly one size of the target.
@@ -213,7 +214,7 @@ class _Checker:
         dims = [self._open_sizes.size_of(data, axis) for axis in range(len(data.shape))]
         # The open sizes that the output keeps: the target has a 0 or the same open size at the index of their axis.
         open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
-        # Beyond the rank of the data, a size that is 0 has no axis to copy.
+        # Beyond the rank of the data, a 0 has no axis to copy from, so the Reshape fails.
         open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]
         if open_sizes:
             shape = ", ".join("?" if size is None else str(size) for size in sizes)
@@ -221,8 +222,9 @@ class _Checker:
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
 
     def _check_divisors(self, defect: Defect, node: NodeView, divisors: Iterable[Axis]) -> _Findings:
-        """Report a node for which onnxruntime divides by the sizes of axes, if one of these sizes is or may be 0."""
+        """Report a node that makes onnxruntime divide by a size: a defect if it is 0, fragile if it may become 0."""
         sizes = [self._open_sizes.size_of(value, axis) for value, axis in divisors]
+        # If a size decides whether a node in a body runs, the node may not run where the size is 0.
         names = [size for size in sizes if isinstance(size, str) and not self._open_sizes.may_decide(size, node)]
         if 0 in sizes:
             yield defect, "defect", "ends the process because a size is 0"
@@ -233,11 +235,10 @@ class _Checker:
         return self._facts.get(value, NO_FACTS).data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
-        """Find the rule that a Slice, Split or StridedSlice breaks, or else its defects.
+        """Find the rule that a Slice, Split or StridedSlice breaks, or else the defects of the Slice or Split.
 
-        Left-out outputs are reported in both cases.
+        Outputs that a Split leaves out are always reported. Inferred constants are stored in the model for the checks.
         """
-        # The checks below read only constants of the model, so inferred constants are stored in the model.
         for value in node.inputs[1:]:
             facts = None if value is None or constant(value) is not None else self._facts.get(value)
             if facts is not None and facts.data is not None:
@@ -253,11 +254,12 @@ class _Checker:
             pass  # a parameter is not known, so the node may be valid
         if is_standard(node, *SLICING):
             with suppress(InvalidSlice, DynamicSlice):  # the parameters are not known
-                yield from _add_reports(fused_slice_defects(node, self._opset, known_shape(node), _data_of(node).dtype))
+                fused = fused_slice_defects(node, self._opset, known_shape(node), _data_of(node).dtype)
+                yield from _with_reports(fused)
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
     def _check_slice(self, node: NodeView) -> _Findings:
-        """Find the defects of a valid Slice, including reported ones of other engines.
+        """Find the defects of a Slice that breaks no known rule, including reported ones of other engines.
 
         A backward Slice is fragile if its start may be before the first element of an open axis: engines differ then.
         """
@@ -265,23 +267,23 @@ class _Checker:
         sizes = sizes_of(data)
         try:
             spec = slice_spec(node, self._opset)
-            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # `check_node` does the same
-            yield from _add_reports(slice_defects(node, self._opset, sizes))
+            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # an open rank as in `check_node`
+            yield from _with_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
-            yield from _find_bounds_at_run_time(node)
+            yield from _check_parameters_at_run_time(node)
             return
         if not bounds and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
-        yield from _add_reports(self._find_slice_reports(spec, bounds, sizes))
+        yield from _with_reports(self._find_reported(spec, bounds, sizes))
         for axis, (start, _, step) in bounds.items():
             name = self._open_sizes.name(data, axis)
-            # A start of -1 is on every axis that is not empty. A start of INT32_MIN or less is a defect at every size.
+            # Every axis that is not empty has an element -1. A start of INT32_MIN or less is a defect at every size.
             if name and step < 0 and _INT32_MIN < start < -1:
-                detail = f"start {start} and step {step} differ between engines where {name} is less than {-start}"
+                detail = f"engines differ on start {start} with step {step} where {name} is less than {-start}"
                 yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", detail
 
-    def _find_slice_reports(self, spec: SliceSpec, bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> Defects:
-        """Return the reported defects of other engines that a Slice with these `bounds` by axis triggers."""
+    def _find_reported(self, spec: SliceSpec, bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> Defects:
+        """Return the `REPORTED` defects of other engines that a Slice with these `bounds` by axis triggers."""
         axes = list(bounds)  # in the order in which the node lists them
         steps = {step for _, _, step in bounds.values()}
         starts_in_front = any(
@@ -293,7 +295,7 @@ class _Checker:
             "negative step": min(steps, default=1) < 0,
             "slice below opset 10": self._opset < SLICE_INPUTS_OPSET,
             "axes left out": spec.axes is None and sizes is not None and len(bounds) < len(sizes),
-            "step beyond 32 bits": any(not _INT32_MIN < step < -_INT32_MIN for step in steps),
+            "step beyond 32 bits": any(abs(step) >= 2**31 for step in steps),
             "start in front of the axis": starts_in_front,
             "start behind the end": any(
                 step > 0 and start > end and (start < 0) == (end < 0)  # both are counted from the same side
@@ -304,13 +306,13 @@ class _Checker:
         return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
 
     def _check_split(self, node: NodeView) -> _Findings:
-        """Find the defects of a valid Split, including reported ones of other engines.
+        """Find the defects of a Split that breaks no known rule, including reported ones of other engines.
 
         A Split of an open axis is fragile if its result is right only for some sizes of the axis.
         """
         data = _data_of(node)
         sizes = sizes_of(data)
-        yield from _add_reports(split_defects(node, self._opset, sizes))
+        yield from _with_reports(split_defects(node, self._opset, sizes))
         if self._opset < SPLIT_INPUT_OPSET:
             yield REPORTED["split below opset 13"], "defect", ""
         if self._opset >= NUM_OUTPUTS_OPSET:
@@ -327,7 +329,7 @@ class _Checker:
         except DynamicSlice:
             count = len(node.outputs)
             if name and count > 1 and self._opset >= NUM_OUTPUTS_OPSET and "num_outputs" in node.attributes:
-                detail = f"a part of the {count} is empty for some sizes of {name}, such as 1"
+                detail = f"one of the {count} parts is empty for some sizes of {name}, such as 1"
                 yield onnxruntime_defects.EMPTY_LAST_PART, "fragile", detail
             elif name and count > 1 and not _is_at_run_time(node, 1):
                 yield validity.UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
@@ -350,16 +352,16 @@ def _sizes_in_body(loop: NodeView) -> list[Sizes | None]:
     return [sizes_of(value) for body in graphs_in(loop) for value in body.inputs]
 
 
-def _add_reports(defects: Defects) -> _Findings:
-    """Yield defects, each followed by the reported defects of other engines that the same nodes trigger."""
+def _with_reports(defects: Defects) -> _Findings:
+    """Yield a finding for each defect, followed by the `REPORTED` defects of other engines with the same trigger."""
     for defect in defects:
         yield defect, "defect", ""
         for report in _WITH_REPORTS.get(defect.id, ()):
             yield report, "defect", ""
 
 
-def _find_bounds_at_run_time(node: NodeView) -> _Findings:
-    """Find the reported defects of a Slice whose steps or ends are computed when the model runs."""
+def _check_parameters_at_run_time(node: NodeView) -> _Findings:
+    """Find the `REPORTED` defects of a Slice whose steps or ends are computed when the model runs."""
     if _is_at_run_time(node, _STEPS):
         yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
     if _is_at_run_time(node, _ENDS):

@@ -68,17 +68,17 @@ class OnnxruntimeCPU:
         level = options.get("level", "all")
         if level not in session.LEVELS:
             raise UsageError(f"{self.name} has the levels {', '.join(session.LEVELS)}, got {level!r}.")
-        return session.run(model, inputs, level, _read_disabled(options))
+        return session.run(model, inputs, level, _read_disabled_optimizers(options))
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Bisect the optimizers to find the cause of a failure, and return a clause about it; see `NamesCause`.
+        """Bisect the optimizers to find the cause of a failure, and return a clause that names it; see `NamesCause`.
 
         The clause is empty if `options` switch all optimisation off, or if a run without optimisation fails, too.
         `fails` runs the model with other options, and returns whether the run fails.
         """
         if options.get("level") == "none" or fails({"level": "none"}):
             return ""
-        disabled = _read_disabled(options)
+        disabled = _read_disabled_optimizers(options)
 
         def fails_without(names: list[str]) -> bool:
             return fails({**options, "disable": "+".join([*disabled, *names])})
@@ -94,18 +94,18 @@ class OnnxruntimeCPU:
         return f"the optimizer {suspects[0]} is to blame: without it (disabled_optimizers) the result is right"
 
     def script(self, options: Mapping[str, str]) -> str:
-        """Return lines of Python that run the model at `path` and set `got`; see `WritesScript`."""
+        """Return Python code that runs the model in the file `path`; see `WritesScript`."""
         from onnx_ops.runtime.session import LEVELS, NO_PREPACKING
 
         level = options.get("level", "all")
-        entry = f"options.add_session_config_entry{NO_PREPACKING}\n" if level == "none" else ""
+        entry = "options.add_session_config_entry({!r}, {!r})\n".format(*NO_PREPACKING) if level == "none" else ""
         return (
             "import onnxruntime as ort\n"
             "options = ort.SessionOptions()\n"
             f"options.graph_optimization_level = ort.GraphOptimizationLevel.{LEVELS[level]}\n"
             f"{entry}"
             "session = ort.InferenceSession(path, options, providers=['CPUExecutionProvider'],\n"
-            f"                               disabled_optimizers={_read_disabled(options)!r})\n"
+            f"                               disabled_optimizers={_read_disabled_optimizers(options)!r})\n"
             "got = session.run(None, inputs)\n"
         )
 
@@ -134,24 +134,25 @@ class OnnxReference:
         from onnx_ops.model.external_data import load_whole
 
         results = ReferenceEvaluator(load_whole(model)).run(list(model.outputs), dict(inputs))
-        return dict(zip(model.outputs, map(_from_python, results), strict=True))
+        return dict(zip(model.outputs, map(_from_reference, results), strict=True))
 
     def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
-        """Return lines of Python that run the model at `path` and set `got`; see `WritesScript`."""
+        """Return Python code that runs the model in the file `path`; see `WritesScript`."""
         return "from onnx.reference import ReferenceEvaluator\ngot = ReferenceEvaluator(path).run(None, inputs)\n"
 
 
-def _read_disabled(options: Mapping[str, str]) -> list[str]:
+def _read_disabled_optimizers(options: Mapping[str, str]) -> list[str]:
+    """Return the optimizers that the option `disable` names."""
     return [name for name in options.get("disable", "").split("+") if name]
 
 
-def _from_python(result: Any) -> Value:
+def _from_reference(result: Any) -> Value:
     """Convert a result of onnx's reference: a list becomes a tuple, None stays, and a tensor becomes an array."""
     import numpy as np
 
     if result is None:
         return None
-    return tuple(map(_from_python, result)) if isinstance(result, list) else np.asarray(result)
+    return tuple(map(_from_reference, result)) if isinstance(result, list) else np.asarray(result)
 
 
 ONNXRUNTIME_CPU = OnnxruntimeCPU()

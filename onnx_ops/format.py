@@ -103,7 +103,7 @@ class ONNX:
         return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Any) -> Report:
-        """Compare executors on a model; see `onnx_ops.verify.run.compare`."""
+        """Compare engines on a model; see `onnx_ops.verify.run.compare`."""
         from onnx_ops.verify.run import compare
 
         return compare(model, **options)
@@ -133,7 +133,7 @@ class ONNX:
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
         """Simplify the slicing of a model; see `rewrite` and `simplify` of `onnx_ops.passes`.
 
-        The option `simplify` holds the names of optimizers. False stands for none, and True for the default one.
+        The option `simplify` is the name of an optimizer or a list of names; False means none, True the default one.
 
         Raises:
             UsageError, ModelError, NotVerified: See `_change`; or the name of a pass or an optimizer is not known.
@@ -159,11 +159,11 @@ class ONNX:
         return _change(
             model,
             output,
-            lambda proto: bool(optimizers) or may_need_rewriting(model_nodes(proto)),
-            lambda: build_empty_report(names),
-            change,
-            verify_rewriting,
-            options,
+            can_change=lambda proto: bool(optimizers) or may_need_rewriting(model_nodes(proto)),
+            report_nothing=lambda: build_empty_report(names),
+            change=change,
+            verify=verify_rewriting,
+            options=options,
         )
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
@@ -180,7 +180,7 @@ class ONNX:
 
         verifiers: dict[str, Callable[..., Verification]]
         verifiers = {"onnxruntime-cpu": verify_rewriting, "onnxruntime-dml": verify_hardening}
-        engine = options.get("verify", False)  # the name of an engine, or True for the default one
+        engine = options.get("verify", False)  # False to verify nothing, True for the default engine, or a name
         if not isinstance(engine, bool) and engine not in verifiers:
             raise unknown_name("verify", engine, list(verifiers))
         verify = verify_rewriting if isinstance(engine, bool) else verifiers[engine]
@@ -189,18 +189,18 @@ class ONNX:
         return _change(
             model,
             output,
-            may_need_hardening,
-            lambda: build_hardening_report(0),
-            lambda copied: (copied, harden_for_directml(copied)),
-            verify,
-            options,
+            can_change=may_need_hardening,
+            report_nothing=lambda: build_hardening_report(0),
+            change=lambda copied: (copied, harden_for_directml(copied)),
+            verify=verify,
+            options=options,
         )
 
 
 def _harden_portably(
     model: Any, output: Path | None, profile: Profile, verify: Callable[..., Verification], options: Mapping[str, Any]
 ) -> Result:
-    """Write a model in a portable form.
+    """Write a model in the portable form of a profile.
 
     If the model was converted to a later operator set and fails the verification, try again without this conversion.
     """
@@ -214,11 +214,11 @@ def _harden_portably(
         was_opset_raised,
     )
 
-    def verify_as_read(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
+    def verify_by_reading(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
         original = to_ir(source)
-        # onnxruntime has to compute each backward Slice of the original model as the standard defines it.
+        # onnxruntime reads a backward Slice to the greatest integer in another way than the standard.
         enforce_standard_reading(original)
         return verify(original, file, **run_options)
 
@@ -226,20 +226,20 @@ def _harden_portably(
         return _change(
             model,
             output,
-            may_need_portable_form,
-            lambda: build_form_report(profile, 0),
-            lambda copied: harden_portably(
+            can_change=may_need_portable_form,
+            report_nothing=lambda: build_form_report(profile, 0),
+            change=lambda copied: harden_portably(
                 copied, profile, options.get("without", ()), options.get("read_as"), raises_opset=raises_opset
             ),
-            verify_as_read,
-            options,
+            verify=verify_by_reading,
+            options=options,
         )
 
     result = attempt(raises_opset=True)
     if result.is_written or not was_opset_raised(result.changes):
         return result
     result = attempt(raises_opset=False)
-    note = "the operator set stays as it is, because the model computes something else after onnx's version converter"
+    note = "the operator set stays as it is, because the model with the later operator set failed the verification"
     return replace(result, changes=prepend_note(result.changes, note))
 
 
@@ -252,7 +252,7 @@ def _change(
     verify: Callable[..., Verification],
     options: Mapping[str, Any],
 ) -> Result:
-    """Change a model, and write or return the result. With the option `verify`, the result must compute the same.
+    """Change a model, and write or return the result; with the option `verify`, only if it computes the same.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
@@ -265,7 +265,7 @@ def _change(
 
     Returns:
         The report, the verification if there is one, and the changed model: an `onnx_ir.Model` if `model` is one,
-        otherwise a ModelProto. There is no model if `model` is a path or the verification fails.
+        otherwise a ModelProto, the given one if nothing can change. None for a path, or if the verification fails.
 
     Raises:
         UsageError, ModelError: See `read_to_change` and `write_model`. The errors of `change` pass through.
@@ -280,10 +280,8 @@ def _change(
     is_ir = is_onnx_ir(model)
     # An onnx-ir model is read only for a verification, which compares the result with the original model.
     checked = None if is_ir and not must_verify else read_to_change(model)
-    needs_copy = checked is None or must_verify or can_change(checked.proto)
-    # This branch avoids onnx-ir, which takes long to load. It is not for models with data files, which `write_proto`
-    # does not copy.
-    if checked is not None and not needs_copy and not checked.findings.data_files:
+    # This branch avoids onnx-ir, which takes long to load. `write_proto` does not copy data files.
+    if checked is not None and not (must_verify or checked.findings.data_files or can_change(checked.proto)):
         if output is not None:
             write_proto(checked.proto, output, overwrite=overwrite)
         return Result(report_nothing(), model=None if is_path(model) else checked.proto)

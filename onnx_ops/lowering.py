@@ -32,7 +32,7 @@ def lower(model: AnyModel, *, input_shapes: Mapping[str, Sequence[int]] | None =
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or a `CheckedModel`; it is not changed. Weights
             are not read.
-        input_shapes: The shapes of inputs that the model leaves open, by the name of the input.
+        input_shapes: Shapes for inputs whose shape the model leaves open, by name.
         options: Feature level, layouts and views, as for `sliceport.lower`.
 
     Raises:

@@ -30,9 +30,8 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
 ):
     """Align the entries with the axes, slice the data, and reshape the result: insert new axes, drop shrunk axes.
 
-    Each list gets one more entry at its end, which does nothing, so that no list is empty. For the same reason, the
-    data, which may be a scalar, get an axis of size 1 in front. While the list of sizes is sorted, it has one more
-    entry at its end.
+    Each list gets one more entry at its end, which does nothing, so that no list is empty. The data get an axis of size
+    1 in front, so that even a scalar has an axis to slice. The list of sizes has one more entry while it is sorted.
     """
     zero = op.Constant(value_ints=[0])
     one = op.Constant(value_ints=[1])
@@ -58,16 +57,16 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_shrunk = op.Mul(shrink_bits, takes_axis)
 
     rank = op.Shape(op.Shape(data))
-    # The number of axes that no entry takes: those of the ellipsis, or else the last axes. Below 0, axes are missing.
-    hidden = op.Sub(rank, op.ReduceSum(takes_axis, zero))
-    width = op.Add(takes_axis, op.Mul(is_ellipsis, hidden))
+    # The number of axes that no entry takes: those of the ellipsis, or else the last. Negative if axes are missing.
+    unnamed_count = op.Sub(rank, op.ReduceSum(takes_axis, zero))
+    width = op.Add(takes_axis, op.Mul(is_ellipsis, unnamed_count))
     axes = op.CumSum(width, op.Squeeze(zero), exclusive=1)
 
     sizes_before = op.Gather(op.Concat(op.Shape(data), one, axis=0), op.Max(op.Min(axes, rank), zero))
     is_outside = op.Or(op.Less(starts, op.Neg(sizes_before)), op.GreaterOrEqual(starts, sizes_before))
     errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=INT64.dtype), is_shrunk), zero)
-    excess = op.Max(op.Neg(hidden), zero)
-    # This Reshape to one element fails if a shrunk index is out of range, or if an entry has no axis.
+    excess = op.Add(op.Max(op.Neg(unnamed_count), zero), op.Max(op.Sub(op.ReduceSum(is_ellipsis, zero), one), zero))
+    # This Reshape to one element fails if a shrunk index is out of range, an entry has no axis, or two are ellipses.
     refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, excess), one)), one)
 
     is_backward = op.Less(steps, zero)
@@ -75,16 +74,16 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     far_end = op.Where(is_backward, op.Neg(most), most)
     # Engines disagree about backward ends of INT32_MAX and INT64_MAX (`CONTESTED_ENDS`).
     bounded = op.Where(is_backward, op.Min(ends, op.Constant(value_ints=[2147483646])), ends)
-    first = op.Where(op.Cast(begin_bits, to=BOOL.dtype), far_start, starts)
-    last = op.Where(op.Cast(end_bits, to=BOOL.dtype), far_end, bounded)
+    masked_starts = op.Where(op.Cast(begin_bits, to=BOOL.dtype), far_start, starts)
+    masked_ends = op.Where(op.Cast(end_bits, to=BOOL.dtype), far_end, bounded)
     # A shrunk axis is cut to one element. The end of index -1 is the end of the axis, because 0 would be its start.
-    after = op.Where(op.Equal(starts, op.Neg(one)), most, op.Add(starts, one))
+    shrunk_ends = op.Where(op.Equal(starts, op.Neg(one)), most, op.Add(starts, one))
     shrinks = op.Cast(is_shrunk, to=BOOL.dtype)
     slices_axis = op.Cast(takes_axis, to=BOOL.dtype)
     sliced = op.Slice(
         op.Unsqueeze(data, zero),
-        op.Compress(op.Where(shrinks, starts, first), slices_axis),
-        op.Compress(op.Where(shrinks, after, last), slices_axis),
+        op.Compress(op.Where(shrinks, starts, masked_starts), slices_axis),
+        op.Compress(op.Where(shrinks, shrunk_ends, masked_ends), slices_axis),
         op.Compress(op.Add(axes, one), slices_axis),
         op.Compress(op.Where(shrinks, one, steps), slices_axis),
     )

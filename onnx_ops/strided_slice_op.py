@@ -49,11 +49,11 @@ def deregister() -> None:
         onnx.defs.deregister_schema("StridedSlice", VERSION, DOMAIN)
 
 
-def function() -> onnx.FunctionProto:
+def build_function() -> onnx.FunctionProto:
     """Return the operator as an ONNX function, which consists of standard operators of opset 17.
 
     A call must have all four inputs. The function has no error messages of its own: a Reshape in it fails if an index
-    is out of range on a shrunk axis, or if `begin` needs more axes than the data have.
+    is out of range on a shrunk axis, if `begin` needs more axes than the data have, or if there are two ellipses.
     """
     from onnx_ops.strided_slice_body import StridedSlice
 
@@ -61,7 +61,7 @@ def function() -> onnx.FunctionProto:
 
 
 def embed_function(model: ir.Model) -> bool:
-    """Add the operator's function to a model that uses it and lacks it. Return whether the model changed.
+    """Add the operator's function to a model that uses the operator without it. Return whether the model changed.
 
     Runtimes without the operator can then run the model. Left-out strides become a list of ones, and left-out masks
     become 0.
@@ -74,14 +74,14 @@ def embed_function(model: ir.Model) -> bool:
     if not nodes or key in model.functions:
         return False
     if standard_opset(model.opset_imports) < _MIN_OPSET:
-        raise UsageError(f"the function of ov_ext::StridedSlice needs opset {_MIN_OPSET}; expand it instead.")
+        raise UsageError(f"ov_ext::StridedSlice runs from opset {_MIN_OPSET} on; run `sliceport rewrite` first.")
     for node in nodes:
         if len(node.inputs) < _INPUT_COUNT or node.inputs[_INPUT_COUNT - 1] is None:
             _add_unit_strides(node)
         for name in MASK_ATTRIBUTES:  # some runtimes ignore the defaults of a function
             if name not in node.attributes:
                 node.attributes[name] = ir.AttrInt64s(name, [0])
-    model.functions[key] = ir.serde.deserialize_function(function())
+    model.functions[key] = ir.serde.deserialize_function(build_function())
     model.opset_imports[DOMAIN] = VERSION
     return True
 
@@ -126,10 +126,10 @@ def reference_op() -> type:
 
 
 def _make_schema() -> onnx.defs.OpSchema:
-    kind = onnx.defs.OpSchema
-    parameter = kind.FormalParameter
+    op_schema = onnx.defs.OpSchema
+    parameter = op_schema.FormalParameter
     types = onnx.defs.get_schema("Identity").type_constraints[0].allowed_type_strs  # Identity accepts all types
-    schema = kind(
+    schema = op_schema(
         "StridedSlice",
         DOMAIN,
         VERSION,
@@ -138,14 +138,14 @@ def _make_schema() -> onnx.defs.OpSchema:
             parameter("data", "T"),
             parameter("begin", "Tind"),
             parameter("end", "Tind"),
-            parameter("strides", "Tind", param_option=kind.FormalParameterOption.Optional),
+            parameter("strides", "Tind", param_option=op_schema.FormalParameterOption.Optional),
         ],
         outputs=[parameter("output", "T")],
         type_constraints=[
             ("T", [name for name in types if name.startswith("tensor(")], "Any tensor."),
             ("Tind", ["tensor(int32)", "tensor(int64)"], "Indices."),
         ],
-        attributes=[kind.Attribute(name, kind.AttrType.INTS, "", required=False) for name in MASK_ATTRIBUTES],
+        attributes=[op_schema.Attribute(name, op_schema.AttrType.INTS, "", required=False) for name in MASK_ATTRIBUTES],
     )
     if hasattr(schema, "set_type_and_shape_inference_function"):  # from onnx 1.19 on
         schema.set_type_and_shape_inference_function(_infer_output)

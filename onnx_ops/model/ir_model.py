@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
@@ -107,8 +108,11 @@ def mark_written_names(model: ir.Model) -> None:
     """Store the written name of each node of a function in the node's metadata.
 
     The written name is `function.node`, in which `node` is the node's `node_name`. If `node_name` is empty, `node`
-    is the index of the node among the nodes of the function and of its subgraphs.
+    is the index of the node among the nodes of the function and of its subgraphs. `function` includes the domain and
+    the overload if another function has the same name.
     """
-    for (_, name, _), function in model.functions.items():
+    counts = Counter(name for _, name, _ in model.functions)
+    for (domain, name, overload), function in model.functions.items():
+        title = name if counts[name] == 1 else "::".join(filter(None, (domain, name, overload)))
         for i, node in enumerate(all_nodes(function)):
-            node.metadata_props[WRITTEN_NAME] = f"{name}.{node_name(node) or i}"
+            node.metadata_props[WRITTEN_NAME] = f"{title}.{node_name(node) or i}"

@@ -216,7 +216,7 @@ def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
     opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in model.opset_imports.items()]
     proto = onnx.ModelProto(ir_version=model.ir_version, graph=graph, opset_import=opsets)
     names = [output.name or "" for output in outputs]
-    values = onnxruntime_cpu.side().run(onnxruntime_cpu.whole_model(proto, names), {})
+    values = onnxruntime_cpu.side().run(onnxruntime_cpu.build_whole_model(proto, names), {})
     return {
         output: ir.Tensor(value, dtype=ir.DataType.from_numpy(value.dtype))
         for output, name in zip(outputs, names, strict=True)

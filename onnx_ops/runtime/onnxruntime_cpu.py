@@ -15,7 +15,7 @@ from sliceport.engines.registry import model_engines
 from sliceport.errors import MissingExtra
 from sliceport.wording import shorten
 
-__all__ = ["NAME", "load", "side", "version", "whole_model"]
+__all__ = ["NAME", "build_whole_model", "load", "side", "version"]
 
 
 def load() -> Any:
@@ -44,7 +44,7 @@ def side(level: str = "none") -> Side:
 
     Args:
         level: The level of graph optimisation, a key of `session.LEVELS`. By default, optimisation is off, because
-            onnxruntime's EliminateSlice drops steps.
+            onnxruntime's EliminateSlice removes some Slices with steps.
 
     Raises:
         MissingExtra: See `load`.
@@ -53,8 +53,8 @@ def side(level: str = "none") -> Side:
     return Side(model_engines()[NAME], {"level": level})
 
 
-def whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str = "") -> WholeModel:
-    """Return a serialized model with the names of its inputs and outputs, as engines need it.
+def build_whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str = "") -> WholeModel:
+    """Return a model as engines take it: serialized, with the names of its outputs and of inputs without a default.
 
     Args:
         proto: The model.

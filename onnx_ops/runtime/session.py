@@ -55,7 +55,7 @@ class Captured(TensorBytes):
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Captured:
-        """Return the bytes of an array. Raise TypeError for a type that ONNX lacks."""
+        """Return an array as a `Captured`. Raise TypeError for a type that ONNX lacks."""
         if array.dtype == object or array.dtype.kind == "U":
             return cls(_pack_strings(array), array.shape, STRING)
         import onnx_ir as ir
@@ -106,8 +106,8 @@ def run(
         options.add_session_config_entry(*NO_PREPACKING)
     if model.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", model.data_folder)
-    # If an input is empty, kernels may leave outputs unwritten. Filling new memory with another byte for each run makes
-    # such outputs differ between runs.
+    # If an input is empty, kernels may leave outputs unwritten. Filling new memory with a different byte in each run
+    # makes such outputs differ between runs.
     if any(array.size == 0 for array in inputs.values()):
         _fill_new_memory(next(_fill_bytes))
     try:
@@ -124,19 +124,19 @@ def run(
 
 
 def _fill_new_memory(fill: int) -> None:
-    """Fill all memory that is allocated from now on with the byte `fill`; 0 stops this.
+    """Fill memory that malloc returns from now on with the byte `fill`, from 1 to 254; 0 stops this.
 
     This is M_PERTURB, option -6 of glibc's mallopt. With other C libraries nothing happens.
     """
-    if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()):
+    if os.name == "posix" and hasattr(libc := ctypes.CDLL(None), "gnu_get_libc_version"):  # Windows refuses None.
         # glibc fills new memory with the complement of the value, and does nothing if the value is 0.
-        ctypes.CDLL(None).mallopt(-6, fill ^ 0xFF if fill else 0)
+        libc.mallopt(-6, fill ^ 0xFF if fill else 0)
 
 
 def _run_session(
     ort: Any, session: Any, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str]
 ) -> dict[str, Value]:
-    """Run an onnxruntime session, and return the outputs with these names.
+    """Run an onnxruntime session, and return the outputs with these names that can be converted to Python.
 
     Tensors are passed as OrtValues, because NumPy lacks some of ONNX's types. Strings are passed as arrays.
     """
@@ -181,7 +181,7 @@ def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[s
 
 
 def _from_python(value: Any) -> Value:
-    """Convert an output of onnxruntime: a sequence or a map becomes a tuple, and an empty optional becomes None."""
+    """Convert an output of onnxruntime: a sequence, or keys and values of a map, to a tuple, an empty one to None."""
     if isinstance(value, list):
         return tuple(map(_from_python, value))
     if isinstance(value, dict):
@@ -211,10 +211,11 @@ def _pack_strings(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _unpack_strings(data: npt.NDArray[np.uint8]) -> list[str]:
-    # Strings in ONNX may be bytes that are not UTF-8. Surrogates preserve such bytes.
-    texts, packed, offset = [], data.tobytes(), 0
-    while offset < len(packed):
-        (size,) = _LENGTH.unpack_from(packed, offset)
-        offset += _LENGTH.size + size
-        texts.append(packed[offset - size : offset].decode("utf-8", "surrogateescape"))
+    # Surrogates stand for bytes that are not UTF-8.
+    texts, packed, end = [], data.tobytes(), 0
+    while end < len(packed):
+        (size,) = _LENGTH.unpack_from(packed, end)
+        start = end + _LENGTH.size
+        end = start + size
+        texts.append(packed[start:end].decode("utf-8", "surrogateescape"))
     return texts

@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.model.proto_walk import all_nodes
+
 _NAMED = {"NodeProto", "ValueInfoProto", "TensorProto", "GraphProto"}
 """Messages whose field `name` an author chooses."""
 _DESCRIPTIONS = {"doc_string", "metadata_props", "producer_name", "producer_version", "quantization_annotation"}
@@ -18,10 +20,10 @@ _DESCRIPTIONS = {"doc_string", "metadata_props", "producer_name", "producer_vers
 def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random_weights: bool) -> onnx.ModelProto:
     """Return a copy of a model with other names, without descriptions and, on request, with random weights.
 
-    Operators, attributes, functions and domains keep their names.
+    Operators, attributes, functions, domains and external data files keep their names.
 
-    A weight is a tensor of several floats, or of several integers of at most 8 bits. The random elements are normally
-    distributed with the weight's mean and standard deviation, and clipped to its least and greatest element.
+    A weight is a tensor of several floats, or of several integers of at most 8 bits, but not the scales of a Resize.
+    Its finite elements become normally distributed ones with the same mean, standard deviation and bounds.
 
     The copy itself contains its random weights. All other tensors of external data files stay in these files, which are
     in `data_folder`.
@@ -29,9 +31,14 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     random = np.random.default_rng(seed)
+    nodes = list(all_nodes(copy.graph, *copy.functions))
+    scales = {name for node in nodes if node.op_type in ("Resize", "Upsample") for name in node.input[1:] if name}
+    for node in nodes:
+        for attribute in node.attribute if node.op_type == "Constant" and not scales.isdisjoint(node.output) else ():
+            attribute.t.name = node.output[0]  # so that the name marks the tensor in the loop below
     names: dict[str, str] = {}
     for message in list(_walk(copy)):  # a list, because messages are removed on the way
-        if has_random_weights and isinstance(message, onnx.TensorProto):
+        if has_random_weights and isinstance(message, onnx.TensorProto) and message.name not in scales:
             _randomise(message, data_folder, random)
         _rename(message, names)
     return copy
@@ -49,18 +56,20 @@ def _walk(message: Any) -> Iterator[Any]:
 def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Generator) -> None:
     """Replace the elements of a tensor by random ones if it is a weight; see `anonymise`."""
     array = ir.serde.deserialize_tensor(tensor, data_folder).numpy()
-    is_small = array.dtype.name in ("int8", "uint8", "int4", "uint4", "int2", "uint2")
+    is_narrow_integer = array.dtype.name in ("int8", "uint8", "int4", "uint4", "int2", "uint2")
     # Wider integers may be indices or shapes, which must keep their values.
-    if array.size > 1 and (is_small or "float" in array.dtype.name):
+    if array.size > 1 and (is_narrow_integer or "float" in array.dtype.name):
         wide = array.astype(np.float64)
-        drawn = random.normal(wide.mean(), wide.std(), wide.shape).clip(wide.min(), wide.max())
-        data = ir.tensor((np.rint(drawn) if is_small else drawn).astype(array.dtype)).tobytes()
+        is_finite = np.isfinite(wide)  # a mask may contain infinities
+        if (finite := wide[is_finite]).size:
+            wide[is_finite] = random.normal(finite.mean(), finite.std(), finite.size).clip(finite.min(), finite.max())
+        data = ir.tensor((np.rint(wide) if is_narrow_integer else wide).astype(array.dtype)).tobytes()
         dims = list(tensor.dims)
         tensor.CopyFrom(onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=dims, raw_data=data))
 
 
 def _rename(message: Any, names: dict[str, str]) -> None:
-    """Replace the names in the fields of a protobuf message, but not in messages inside it. Remove its descriptions.
+    """Rename the fields of one protobuf message, without the messages inside it, and remove its `_DESCRIPTIONS`.
 
     New names are added to `names`.
     """

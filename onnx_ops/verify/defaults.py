@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_ops.verify.inputs import overridable_inputs
+from onnx_ops.verify.inputs import list_replaceable_inputs
 from onnx_ops.verify.runnable import Runnable
 from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side
 from sliceport.diffing.verify import InputRun, run_whole_model
@@ -37,17 +37,17 @@ def run_with_other_values(
     Args:
         runnable: The model.
         side: The engine that runs it.
-        inputs: Arrays for all inputs without a default; an input that has an array here keeps it.
+        inputs: Arrays for all inputs without a default, and for inputs whose default is not to be replaced.
 
     Returns:
-        The run, or None if no default was replaced; and a sentence about the defaults that were not replaced, if any.
+        The run, or None if no default was replaced; and at most one sentence, about the defaults that were kept.
 
     Raises:
         MissingExtra, UsageError, ChildLost: See `Side.run`.
     """
     defaults = {
         value.name or "": value.const_value
-        for value in overridable_inputs(runnable.model)
+        for value in list_replaceable_inputs(runnable.model)
         if value.name not in inputs and value.const_value is not None
     }
     variants = {name: choices for name, tensor in defaults.items() if (choices := _other_values(tensor))}
@@ -65,7 +65,7 @@ def run_with_other_values(
             run = _run_with_variants(runnable, limited_side, arrays, chosen)
             if run is not None:
                 arrays, outputs = run
-                replaced += chosen
+                replaced += list(chosen)
     except (BudgetSpent, MemoryError):
         outputs, replaced = None, []
     kept = [*without_variants, *(name for name in variants if name not in replaced)]
@@ -78,7 +78,7 @@ def run_with_other_values(
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
 ) -> tuple[dict[str, Array], dict[str, Value]] | None:
-    """Try variants of inputs until the model runs. Return the inputs and outputs of that run; None if it never runs.
+    """Try variants of inputs until the model runs. Return the inputs and outputs of that run, or None if all fail.
 
     `variants` maps the name of an input to the arrays to try. All other inputs keep their arrays in `inputs`.
     """
@@ -91,7 +91,7 @@ def _run_with_variants(
 
 
 def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
-    """Return arrays to try in place of a default. Return [] if it is empty, exceeds `_MAX_BYTES` or cannot be read."""
+    """Return arrays to try in place of a default. Return [] if the default is empty, too large or unreadable."""
     if not tensor.size or tensor.nbytes > _MAX_BYTES:
         return []
     try:
@@ -108,20 +108,20 @@ def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
         return _other_integers(default, tensor.dtype)
     random = np.random.default_rng(0)
     wide = default.astype(np.complex128 if default.dtype.kind == "c" else np.float64)
-    # The factor, which is below 1, keeps the largest elements in the range of their type. The summand changes zeros.
+    # The factor below 1 keeps large elements in range, except in types of 4 bits. The summand changes zeros.
     scaled = wide * random.uniform(0.5, 0.9, default.shape) + random.uniform(0.5, 1.5, default.shape)
     return [scaled.astype(default.dtype)]
 
 
 def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
-    """Return the integers plus 1, minus 1 and, if that differs, in reverse order.
+    """Return three arrays: the integers plus 1, minus 1, and reversed if the reverse differs.
 
     An integer at the end of its range is changed by 1 in the other direction.
     """
     high = (1 << (dtype.bitwidth - dtype.is_signed())) - 1  # the greatest integer of the type
     low = -high - 1 if dtype.is_signed() else 0
-    # NumPy refuses to add -1 to unsigned integers, but not to Python integers. The array needs an axis: for arrays
-    # without axes, NumPy would compute int64, which cannot hold all integers.
+    # Python's integers, because NumPy refuses to add -1 to unsigned ones. The array needs an axis: for arrays without
+    # axes, NumPy would compute int64, which cannot hold all integers.
     wide = default.reshape(-1).astype(object)
     shifted = [np.where(wide == end, wide - step, wide + step) for step, end in ((1, high), (-1, low))]
     arrays = [array.astype(default.dtype).reshape(default.shape) for array in shifted]

@@ -30,12 +30,10 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
 
     A search finds the first of these nodes, and the other nodes of its operator are tried alone. The CPU provider then
     computes the outputs of the refused nodes. If the rest of the model does not run, it is searched in the same way. So
-    the number of runs grows with the nodes of the refused operators, and not with the model.
+    the number of runs grows with the number of nodes of the refused operators, not with the size of the model.
 
-    `message` is the error of the provider for the whole model on `inputs`. If --timeout ends the search, the last
-    finding is about the whole model, and says so.
-
-    Each refused case runs again on a new host program, and gets a finding only if it is refused again.
+    `message` is the error of the provider for the whole model on `inputs`. If --timeout ends the search, one more
+    finding is about the whole model. All cases run again on a new host program, and only a second refusal is reported.
     """
     dml, cpu = _open_sides(device)
     # The values that the next search need not compute: the inputs of the model, and the outputs of refused nodes.
@@ -51,9 +49,11 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
             first = found.alone or found
             if first.main_node in [case.main_node for case in cases]:
                 break  # the search finds the same node again
-            refused = [first, *_find_refused_alone(graph, first, dml, cpu, values)]
-            cases += refused
-            computed = compute(graph, cpu, values, [name for case in refused for name in case.main_node.writes])
+            cases.append(first)
+            for case in _find_refused_alone(graph, first, dml, cpu, values):
+                cases.append(case)  # one by one, to keep the cases that precede a BudgetSpent
+            names = [name for case in cases for name in case.main_node.writes if name not in values]
+            computed = compute(graph, cpu, values, names)
             if not computed:
                 break  # without these values, the rest of the model cannot run
             values |= computed
@@ -73,7 +73,7 @@ def _run_rest(graph: OnnxGraph, dml: Side, values: Mapping[str, Array], cases: S
 
     Return {} if no output is left, or if `values` lacks a value that the remaining nodes read.
     """
-    # A node in front of a refused node may be refused, too. So the values that refused nodes read are outputs.
+    # Nodes before a refused node may be refused, too. To run them, make the values that refused nodes read outputs.
     read_names = [name for case in cases for name in case.main_node.reads]
     outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
     rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values)
@@ -83,9 +83,9 @@ def _run_rest(graph: OnnxGraph, dml: Side, values: Mapping[str, Array], cases: S
 def _find_refused_alone(
     graph: OnnxGraph, first: Case, dml: Side, cpu: Side, values: Mapping[str, Array]
 ) -> Iterator[Case]:
-    """Yield a case for each other node that has the operator of `first` and is refused alone with a similar message.
+    """Yield a case for each other node of the operator of `first` that, run alone, is refused with a similar message.
 
-    Nothing is yielded if `first` has several nodes or is inside a body.
+    Nothing is yielded if `first` has several nodes or is inside a body, or if the CPU provider fails on its inputs.
     """
     others = [
         i for i, node in enumerate(graph.nodes) if node.op_type == first.culprit.op_type and i not in first.numbers
@@ -106,7 +106,7 @@ def find_differences(
     """Find the first node that the provider computes differently on the way to each output.
 
     An output gets no finding of its own if it differs only because of a node that was found for an earlier output. If
-    --timeout ends the search, the last finding names the other outputs.
+    no part differs alone, a finding names only the output. If --timeout ends the search, the last one names the rest.
     """
     dml, cpu = _open_sides(device)
     findings: list[Finding] = []
@@ -130,7 +130,7 @@ def find_differences(
 
 
 def _open_sides(device: Device) -> tuple[Side, Side]:
-    """Return the provider and onnxruntime's CPU provider for one search. They share its limit of time, if any."""
+    """Return the provider and onnxruntime's CPU provider, which share a time limit if --timeout sets one."""
     budget = Budget()
     budget.end_before_timeout()
     return Side(OnnxruntimeDML(device), {}, budget), replace(onnxruntime_cpu.side(), budget=budget)
@@ -159,7 +159,7 @@ def _describe_refusal(case: Case, failure: Failure) -> Finding:
     node, why = case.culprit, "; ".join(filter(None, (failure.message, case.note)))
     place = "".join(f" in {holder}" for holder in reversed(case.scope))
     if len(case.numbers) > 1:
-        text = "is the first node with which the DirectML provider does not run the model; it runs the node alone"
+        text = "is the last node of the smallest part of the model that the DirectML provider does not run"
     elif CANNOT_COMPILE in why:
         text = "cannot be compiled by this adapter"
     else:

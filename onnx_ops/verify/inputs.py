@@ -49,12 +49,12 @@ def make_inputs(
             initializer before IR version 4). Or an input without an array has an open or too large shape, is not a
             tensor or has no declared element type. Or an output of a node has another shape than the given one.
     """
-    overridable_names = [value.name for value in overridable_inputs(model)]
+    replaceable_names = [value.name for value in list_replaceable_inputs(model)]
     declared = []
     for value in model.graph.inputs:
         name = value.name or ""
-        if value.is_initializer() and name in given and name not in overridable_names:
-            raise UsageError(f"input {name!r} is a constant of the model before IR version 4, so it takes no array.")
+        if value.is_initializer() and name in given and name not in replaceable_names:
+            raise UsageError(f"input {name!r} has an initializer, constant before IR version 4; give no array for it.")
         if not value.is_initializer() or name in given:
             if not isinstance(value.type, ir.TensorType) and name not in given:
                 raise UsageError(f"input {name!r} is not a tensor; models with such inputs cannot be compared.")
@@ -77,7 +77,7 @@ def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
     return None if value.dtype in (None, ir.DataType.UNDEFINED) else np.dtype(value.dtype.numpy())
 
 
-def overridable_inputs(model: ir.Model) -> list[ir.Value]:
+def list_replaceable_inputs(model: ir.Model) -> list[ir.Value]:
     """Return the inputs of the main graph that have a default. Before IR version 4, an initializer is a constant."""
     has_defaults = model.ir_version >= REPLACEABLE_VERSION
     return [value for value in model.graph.inputs if has_defaults and value.is_initializer()]

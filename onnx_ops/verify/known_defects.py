@@ -21,7 +21,7 @@ from sliceport.wording import count_of
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """Return the defects of an engine that `harden_for_directml` finds in this node alone; [] for a StridedSlice."""
+    """Return the defects of an engine that `harden_for_directml` finds in a model of one node; [] for StridedSlice."""
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))
@@ -31,7 +31,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    If a node is refused, each known defect that no finding names becomes a finding: the refusal may hide its effect.
+    If a node is refused, each known defect that no finding names becomes a finding, because the refusal may hide it.
 
     Args:
         findings: The findings.
@@ -55,10 +55,10 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
 def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
     """Return a finding with the known defects of its node.
 
-    If values differ, the defects of the nodes that it reads from are added. `sources` maps each node to the nodes that
-    it reads from, and `changes` each node to its change by hardening.
+    If values differ, the defects of the node's producers are added. `sources` maps each node to its producers, and
+    `changes` each node to its change by hardening.
     """
-    # A fusion computes a node together with nodes that it reads from, so their defects may show in its output.
+    # A fusion computes a node together with its producers, so their defects may show in the output of the node.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
     changed = [changes[name] for name in dict.fromkeys(nodes) if name in changes]
     causes = [(change, defect) for change in changed for defect in _directml_defects(change)]

@@ -70,6 +70,7 @@ class OnnxGraph:
 
     def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None, data_folder: str = "") -> None:
         graph = proto.graph
+        # The version becomes a part of the keys of kept runs.
         self._folder, self._data_version = data_folder, describe_data_files(proto, data_folder) if data_folder else ""
         self._proto, self._model = proto, model
         self._weights = {tensor.name: tensor for tensor in graph.initializer}
@@ -79,15 +80,16 @@ class OnnxGraph:
         self._constants = self._weights.keys() | self._constant_nodes.keys()
         self.inputs: Sequence[str] = [value.name for value in graph.input if value.name not in self._constants]
         self.outputs: Sequence[str] = list(dict.fromkeys(value.name for value in graph.output))
-        self.nodes: Sequence[GraphNode] = [self._describe(node) for node in self._nodes]
-        dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
-        self._has_open_inputs = any(not dim.HasField("dim_value") for dim in dims)
+        self.nodes: Sequence[GraphNode] = [self._to_graph_node(node) for node in self._nodes]
+        types = [value.type.tensor_type for value in graph.input]
+        is_fixed = [one.HasField("shape") and all(dim.HasField("dim_value") for dim in one.shape.dim) for one in types]
+        self._has_open_inputs = not all(is_fixed)
 
-    def _describe(self, node: onnx.NodeProto) -> GraphNode:
+    def _to_graph_node(self, node: onnx.NodeProto) -> GraphNode:
         """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
         is_standard = node.domain in STANDARD_DOMAINS
         names = dict.fromkeys(reads(node))
-        # A ScatterElements or ScatterND with a reduction computes, such as a sum.
+        # With a reduction, such as a sum, ScatterElements and ScatterND compute.
         has_reduction = any(each.name == "reduction" and each.s != b"none" for each in node.attribute)
         written_name = next((entry.value for entry in node.metadata_props if entry.key == WRITTEN_NAME), "")
         return GraphNode(
@@ -128,20 +130,20 @@ class OnnxGraph:
         """Return a model of the nodes with these numbers, which computes `outputs` from `inputs`; see `Graph`."""
         proto = self._empty_model()
         chosen = [self._nodes[i] for i in sorted(nodes)]
-        # A constant may be an output, too.
+        # A constant may be an output, too. `constants` are not constants of this model, but computed values.
         read_names = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
         self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)
         proto.graph.initializer.extend(to_tensor(name, array) for name, array in constants.items())
         proto.graph.input.extend(
-            onnx.ValueInfoProto(name=name, type=self._type_of(name, array, has_fixed_shapes))
+            onnx.ValueInfoProto(name=name, type=self._make_input_type(name, array, has_fixed_shapes))
             for name, array in inputs.items()
         )
         proto.graph.output.extend(onnx.ValueInfoProto(name=name, type=self._types.get(name)) for name in outputs)
         return self._to_whole(proto, inputs, outputs)
 
     def _empty_model(self) -> onnx.ModelProto:
-        """Return a model without nodes that has the versions and functions of this one."""
+        """Return a model without nodes, with the IR version, operator sets and functions of this model."""
         proto = onnx.ModelProto(ir_version=self._proto.ir_version, graph=onnx.GraphProto(name="cut"))
         proto.opset_import.extend(self._proto.opset_import)
         proto.functions.extend(self._proto.functions)
@@ -152,11 +154,11 @@ class OnnxGraph:
         graph.node.extend(self._constant_nodes[name] for name in names if name in self._constant_nodes)
         graph.initializer.extend(self._weights[name] for name in names if name in self._weights)
 
-    def _type_of(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
+    def _make_input_type(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
         """Return the type of the input `name` of a smaller model, which gets `array`.
 
-        Its sizes are those of the array if shapes are fixed or if no size of the original model's inputs is open.
-        Otherwise, its sizes are open, except those that the original model declares with the same number.
+        The sizes are those of the array if shapes are fixed or if no size of the original model's inputs is open.
+        Otherwise, a size is a number only if the original model declares the number that the array has.
         """
         element = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype).value
         declared = self._types[name].tensor_type.shape.dim if name in self._types else ()
@@ -210,7 +212,7 @@ class OnnxGraph:
             for i in range(max(count, 1)):
                 body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
                 yield replace(body, is_run=is_run)
-                if not is_run:
+                if not is_run or i + 1 == count:  # no iteration reads the outputs of the last one
                     return
                 computed = run(body.graph.whole(), body.inputs)
                 condition, *results = [computed[value.name] for value in graphs["body"].output]
@@ -236,18 +238,19 @@ class OnnxGraph:
         backwards = options.get("scan_input_directions") or [0] * scan_count
         carried, sequences = arguments[:-scan_count], arguments[-scan_count:]
         # All sequences have the same length. Later iterations are not compared, to save time.
-        for i in range(min(sequences[0].shape[axes[0]], _MAX_ITERATIONS)):
+        for i in range(count := min(sequences[0].shape[axes[0]], _MAX_ITERATIONS)):
             slices = [
                 np.take(sequence, -1 - i if backward else i, axis)
                 for sequence, axis, backward in zip(sequences, axes, backwards, strict=True)
             ]
             body = self._body(f"iteration {i}", graph, [*carried, *slices], values)
             yield body
-            computed = run(body.graph.whole(), body.inputs)
-            carried = [computed[value.name] for value in graph.output[: len(carried)]]
+            if carried and i + 1 < count:
+                computed = run(body.graph.whole(), body.inputs)
+                carried = [computed[value.name] for value in graph.output[: len(carried)]]
 
     def _value_of(self, name: str, values: Mapping[str, Array]) -> Array:
-        """Return the elements of a constant, or the array of a computed value."""
+        """Return the elements of a constant, or the array of a computed value, which `values` has by name."""
         if name in self._weights:
             return Tensor(self._weights[name], self._folder).numpy()
         if name in self._constant_nodes:
@@ -255,12 +258,13 @@ class OnnxGraph:
             value = onnx.helper.get_attribute_value(attribute)
             if attribute.name == "value":
                 return onnx.numpy_helper.to_array(value)
-            # The attributes `value_float` and `value_floats` give FLOAT, but NumPy makes doubles of Python's floats.
-            return np.array(value, np.float32 if attribute.name.startswith("value_float") else None)
+            # NumPy alone would make doubles of floats and of an empty list, and bytes of strings.
+            dtypes = {"value_float": np.float32, "value_int": np.int64, "value_string": object}
+            return Captured.of(np.array(value, dtypes[attribute.name.removesuffix("s")])).array()
         return values[name]
 
     def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:
-        """Return a body as a model. Its inputs are `arguments` and the outer values (no constants) that it reads."""
+        """Return the run `title` of a body. Its inputs are `arguments` and the outer values that are not constants."""
         proto = self._empty_model()
         outer_names = list(dict.fromkeys(free_names(graph)))
         arrays = {value.name: np.asarray(array) for value, array in zip(graph.input, arguments, strict=True)}
@@ -271,7 +275,7 @@ class OnnxGraph:
         proto.graph.value_info.extend(graph.value_info)
         proto.graph.output.extend(graph.output)
         proto.graph.input.extend(
-            onnx.ValueInfoProto(name=name, type=self._type_of(name, array, has_fixed_shapes=True))
+            onnx.ValueInfoProto(name=name, type=self._make_input_type(name, array, has_fixed_shapes=True))
             for name, array in arrays.items()
         )
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
@@ -291,7 +295,7 @@ class OnnxGraph:
         for value in proto.graph.output:
             array = outputs.get(value.name)
             if isinstance(array, np.ndarray) and not value.type.HasField("tensor_type"):
-                value.type.CopyFrom(self._type_of(value.name, array, has_fixed_shapes=True))
+                value.type.CopyFrom(self._make_input_type(value.name, array, has_fixed_shapes=True))
         (folder / "model.onnx").write_bytes(to_bytes(proto, "the reduced model"))
         data = folder / "test_data_set_0"
         data.mkdir()
@@ -300,10 +304,11 @@ class OnnxGraph:
                 value = values.get(name)
                 if isinstance(value, np.ndarray):  # sequences, and outputs without a value, get no file
                     (data / f"{kind}_{i}.pb").write_bytes(to_bytes(to_tensor(name, value), f"{kind} {name!r}"))
+        # Without expected outputs, the script only runs the model.
         return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
-        """Write models to numbered files, and their larger weights, if any, to a shared `weights.bin`; see `Graph`."""
+        """Write models to numbered files, and external or large initializers to a `weights.bin`; see `Graph`."""
         names: list[str] = []
         offsets: dict[bytes | str, int] = {}
         with open(folder / _WEIGHTS, "wb") as file:
@@ -313,7 +318,7 @@ class OnnxGraph:
                     weight = Tensor(tensor, model.data_folder)
                     if not weight.is_external and len(tensor.raw_data) < _LARGE_BYTES:
                         continue
-                    # An external weight has its position as its key, because reading it for each cut would take long.
+                    # The key of an external weight is its position, because reading its bytes for each cut takes long.
                     key = str(tensor.external_data) if weight.is_external else hashlib.sha256(tensor.raw_data).digest()
                     if key not in offsets:
                         offsets[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)  # rounded up
@@ -340,14 +345,12 @@ def _is_constant(node: onnx.NodeProto) -> bool:
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:
-    """Return an array as a TensorProto. Its elements may be strings or of a type of ml_dtypes."""
-    captured = Captured.of(array)
-    if captured.element == STRING:  # The bytes of a string need not be UTF-8.
-        texts = [str(text).encode("utf-8", "surrogateescape") for text in array.flat]
+    """Return an array as a TensorProto. In strings, surrogates stand for bytes that are not UTF-8."""
+    if array.dtype.kind in "OU":
+        texts = [one if isinstance(one, bytes) else str(one).encode("utf-8", "surrogateescape") for one in array.flat]
         return onnx.TensorProto(name=name, data_type=STRING, dims=array.shape, string_data=texts)
-    return onnx.TensorProto(
-        name=name, data_type=captured.element, dims=captured.shape, raw_data=captured.data.tobytes()
-    )
+    packed = Captured.of(array)
+    return onnx.TensorProto(name=name, data_type=packed.element, dims=packed.shape, raw_data=packed.data.tobytes())
 
 
 def reads(node: onnx.NodeProto) -> Iterator[str]:

@@ -56,17 +56,17 @@ def compare(
     feature_level: str | FeatureLevel = LATEST,
     seed: int = 0,
 ) -> Report:
-    """Run the slicing nodes of a model by several executors and compare their outputs bit for bit.
+    """Run the slicing nodes of a model on several engines (`executors`) and compare their outputs bit for bit.
 
     onnxruntime's CPU provider runs the whole model, which gives each node its real input and expected outputs. A model
     whose inputs have defaults runs twice, with the defaults and with other values. A node inside a body of an If, Loop
     or Scan runs alone, on random data. If known defects of an engine explain a difference, the comparison names them.
 
     The arguments are those of `sliceport.compare`. The engine `onnxruntime-cpu` always takes part. By default, the
-    engines of the format and the validators that are installed take part.
+    default engines of the format and all installed validators take part.
 
     Raises:
-        UsageError: An executor is not known, or an input or another option does not fit.
+        UsageError: An engine is not known, or an input or another option does not fit.
         ModelError: The model or its data cannot be read, or onnxruntime cannot run the model or a node alone.
         MissingExtra: onnxruntime is not installed or cannot be loaded.
         MemoryError: An engine lacks memory.
@@ -97,7 +97,7 @@ def compare(
         seed=seed,
         executors=None if executors is None else (REFERENCE, *(engine.name for engine in engines)),
     )
-    command += " (and the same --inputs)" if arrays else ""
+    command += " (and the same --input)" if arrays else ""
     return Report(tuple(comparisons), program, reference, command, notes)
 
 
@@ -141,7 +141,7 @@ def _compare_node(
     *,
     alone: bool = False,
 ) -> Comparison:
-    """Compare a node on one engine, and name the known defects that explain a difference; see `compare_node`."""
+    """Compare a node on one engine, and name known defects that explain a difference or error; see `compare_node`."""
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
         model = build_model(lowered.resolved, output_names(lowered.resolved))
@@ -171,19 +171,19 @@ def _run_model(
     computed_names = {output.name for node in runnable.model.graph for output in node.outputs}
     read_names = {node.input for node in nodes if not isinstance(node, Folded)}
     written_names = {name for node in nodes for name in node.outputs if name}
-    # Inputs and initializers cannot be observed as outputs, so `_add_given_values` adds them.
-    observed = runnable.observe(sorted((read_names | written_names) & computed_names))
+    # Inputs and initializers cannot be observed as outputs, so `_collect_values` adds them.
+    observed = runnable.with_outputs(sorted((read_names | written_names) & computed_names))
     side = onnxruntime_cpu.side()
     inputs, outputs = find_inputs_that_run(observed, side, shapes, arrays, seed)
-    runs = [_ModelRun(_add_given_values(runnable.model, outputs, inputs, read_names))]
+    runs = [_ModelRun(_collect_values(runnable.model, outputs, inputs, read_names))]
     other_run, notes = run_with_other_values(observed, side, inputs)
     if other_run is not None:
-        values = _add_given_values(runnable.model, other_run.outputs, other_run.inputs, read_names)
+        values = _collect_values(runnable.model, other_run.outputs, other_run.inputs, read_names)
         runs.append(_ModelRun(values, f" This is{other_run.label}."))
     return runs, notes
 
 
-def _add_given_values(
+def _collect_values(
     model: ir.Model, outputs: Mapping[str, Value], inputs: Mapping[str, npt.NDArray[Any]], read_names: set[str]
 ) -> dict[str, Captured]:
     """Return the values that nodes computed, and the inputs and initializers that slicing nodes read."""
@@ -206,7 +206,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
     shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
     array = random_array(element_dtype(node.element), shape, random, 0, _MAX_RANDOM)
     names = output_names(node)
-    model = onnxruntime_cpu.whole_model(build_model(node, names), names)
+    model = onnxruntime_cpu.build_whole_model(build_model(node, names), names)
     try:
         captured = _capture(onnxruntime_cpu.side().run(model, {"data": array}))
     except RunFailed as failed:
@@ -222,10 +222,10 @@ def _capture(values: Mapping[str, Value]) -> dict[str, Captured]:
 
 
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
-    """Compare the constants of a folded node, if possible, with the values that the model computes."""
+    """Compare the constants of a folded node with the values that the model computes. Floats are not compared."""
     node = lowered.node
     assert isinstance(node, Folded)
-    # A node in a branch that is never taken has no constants, so `zip` returns no pairs.
+    # Not strict, because a node in a branch that is never taken has no constants.
     folded = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
     # Bodies are not run, and floats may be folded in another order than they are computed in.
     if node.scope or not folded or node.element in _INEXACT:

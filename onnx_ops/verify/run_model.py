@@ -92,11 +92,11 @@ def run_on(
         values, nodes = dml.trace_onnx(whole.data, arrays, names, weights=weights)
     except (CallFailed, HostDied) as error:
         refusals: tuple[Finding, ...] = ()
-        # A search would wait for each part that hangs until `TIMEOUT` of the provider.
+        # A search would wait for the full `directml_provider.TIMEOUT` at each part that hangs.
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             refusals = find_refusals(dml, graph, arrays, str(error))
-        refusals = refusals or (_describe_refusal(error, is_compared=expected is not None),)
+        refusals = refusals or (_describe_failed_run(error, is_compared=expected is not None),)
         findings = explain_findings(refusals, model.proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     results = dict(zip(names, values, strict=True))
@@ -113,12 +113,12 @@ def run_on(
     return ModelRun(facts, tuple(nodes), outputs, findings, results, tuple(dml.transient))
 
 
-def _describe_refusal(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
-    """Return the finding about a model that does not run. Without a comparison, add how to find the nodes."""
+def _describe_failed_run(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
+    """Return the finding about a model that does not run. Without a comparison, add how to find the cause."""
     failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
     if not is_compared:
-        message += f" {spell('against=True', f'--against {onnxruntime_cpu.NAME}')} finds the nodes."
+        message += f" {spell('against=True', f'--against {onnxruntime_cpu.NAME}')} finds the nodes that cause this."
     return Finding("refused", "", "", message)
 
 
@@ -139,10 +139,7 @@ def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Valu
     if not isinstance(expected, np.ndarray):  # no comparison was asked for, or the CPU provider returned no array
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
-    comparison = compare_values(name, computed, expected, tolerance)
-    # A tolerance accepts a value that is within its absolute or its relative bound, so the smaller difference decides.
-    # The two bounds are equal here.
-    difference = min(comparison.absolute, comparison.relative)
-    return OutputRun(
-        name, element, computed.shape, comparison.status, difference, tolerance.absolute, comparison.detail
-    )
+    result = compare_values(name, computed, expected, tolerance)
+    # The absolute and the relative bound are equal here, and a value has to be within only one of them.
+    difference = min(result.absolute, result.relative)
+    return OutputRun(name, element, computed.shape, result.status, difference, tolerance.absolute, result.detail)

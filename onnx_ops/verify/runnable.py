@@ -17,6 +17,7 @@ from onnx_ops.model.nodes import LARGE_BYTES, node_name
 from onnx_ops.model.prepare import external_tensors as external_ir_tensors
 from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
 from onnx_ops.model.proto_tensor import Tensor
+from onnx_ops.model.proto_walk import all_nodes as all_proto_nodes
 from onnx_ops.model.read import CheckedModel, check_model, path_in_errors, read_any, read_checked, serialize
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
@@ -54,8 +55,8 @@ class Runnable:
         return list(dict.fromkeys(output.name for output in self.proto.graph.output))
 
     def whole(self) -> WholeModel:
-        """Return the model for its engine; see `ModelToRun` and, for the errors, `onnxruntime_cpu.whole_model`."""
-        return onnxruntime_cpu.whole_model(self.proto, self.outputs, self.data_folder)
+        """Return the whole model for onnxruntime; see `ModelToRun` and, for the errors, `build_whole_model`."""
+        return onnxruntime_cpu.build_whole_model(self.proto, self.outputs, self.data_folder)
 
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int = 0
@@ -63,7 +64,7 @@ class Runnable:
         """Return the given arrays, and random ones for the other inputs; see `ModelToRun`."""
         return make_inputs(self.model, shapes, inputs, seed, attempt)
 
-    def observe(self, names: Sequence[str]) -> Runnable:
+    def with_outputs(self, names: Sequence[str]) -> Runnable:
         """Return the model with these values of the main graph as its outputs, in place of its own."""
         observed = onnx.ModelProto()
         observed.CopyFrom(self.proto)
@@ -76,11 +77,12 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     """Prepare a model for onnxruntime by changes that do not affect its results.
 
     Small tensors in external data files are read. Left-out outputs of a Split get names, because onnxruntime's CPU
-    provider crashes on them. The function of `ov_ext::StridedSlice` is added if a node needs it.
+    provider crashes on them. The function of `ov_ext::StridedSlice` is added if a node needs it. If nothing
+    changes, the result has the same proto.
 
     Args:
         checked: The model; it is not changed.
-        inlines: Whether to inline functions, and to write the sorted graphs and open sizes of `model` to `proto`.
+        inlines: Whether to inline functions, and to give `Runnable.proto` the node order and sizes of `Runnable.model`.
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
@@ -137,14 +139,15 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
 def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     """Replace each output of the model that a ZipMap writes by the ZipMap's input, and announce this.
 
-    A ZipMap with more or fewer than one input and one output stays, so that onnxruntime reports it.
+    A ZipMap without exactly one input and output stays, so that onnxruntime reports it, as does one that a node reads.
 
     A ZipMap is the last node of many exports of scikit-learn. It turns probabilities into a sequence of maps from
     classes to probabilities, a type that onnx-ir lacks.
     """
-    outputs = {value.name: i for i, value in enumerate(checked.proto.graph.output)}
-    all_zip_maps = [node for node in checked.proto.graph.node if node.op_type == "ZipMap"]
-    zip_maps = [node for node in all_zip_maps if len(node.input) == len(node.output) == 1 and node.output[0] in outputs]
+    read_names = {name for node in all_proto_nodes(checked.proto.graph) for name in node.input}
+    outputs = {value.name: i for i, value in enumerate(checked.proto.graph.output) if value.name not in read_names}
+    zip_maps = [node for node in checked.proto.graph.node if (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap")]
+    zip_maps = [node for node in zip_maps if len(node.input) == len(node.output) == 1 and node.output[0] in outputs]
     if not zip_maps:
         return checked
     proto = onnx.ModelProto()
@@ -159,10 +162,10 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
 
 
 def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
-    """Return the initializers of a model that are stored in other files, by name. They are not read.
+    """Return the external tensors of a model by name, without reading them. Each must be an initializer.
 
     Raises:
-        DeviceError: A file is shorter than the model says. The device reports a file that is missing.
+        DeviceError: A file is shorter than the model says. A missing file is not an error here: the device reports it.
     """
     weights: dict[str, StoredTensor] = {}
     for tensor in external_tensors(onnx.ModelProto.FromString(model.data)) if model.data_folder else ():

@@ -36,7 +36,7 @@ def write_verified(
 ) -> VerificationT:
     """Write a model, keep the file only if it passes a verification, and return the verification.
 
-    `verify` is `verify_rewriting`, or a function like it. It compares `source`, the original model, with the new file.
+    `verify` is `verify_rewriting` or a similar function. It compares the original model, `source`, with the new file.
 
     Raises:
         UsageError, ModelError: See `write_model`.

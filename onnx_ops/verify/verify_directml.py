@@ -18,7 +18,6 @@ from sliceport.directml.device import Device
 from sliceport.engines.engine import Array
 from sliceport.engines.model_run import Finding, ModelRun, describe_transient
 from sliceport.progress import say
-from sliceport.wording import count_of
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class HardeningVerification(Verification):
         return super().to_json() | more
 
     def __str__(self) -> str:
-        # If DirectML ran, the differences are also findings of `after`, which are listed below.
-        lines = [] if self.after and self.differences else [super().__str__()]
+        # If DirectML ran, the findings of `after` describe the differences, too.
+        lines = [*self.notes] if self.after and self.differences else [super().__str__()]
         for title, runs in (("before", self.before), ("after", self.after)):
             for run in runs:
                 lines.append(f"{title}: {run.summary}")
@@ -66,7 +65,7 @@ def verify_hardening(
     On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider, the hardened model
     must compute what the original model computes on the CPU provider, within the tolerances of `run_on`. Other seeds
     and sizes are tried only on the CPU provider. If the DirectML provider refuses only nodes that its adapter cannot
-    compile, a note counts these nodes by operator.
+    compile, the result is that of the CPU provider, with a note that counts these nodes by operator.
 
     The arguments are those of `verify_rewriting`.
 
@@ -102,10 +101,10 @@ def verify_hardening(
 
 
 def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
-    """Return a note about the nodes that only the adapter refuses."""
-    op_types = {finding.node: finding.op_type or "a part of the model" for finding in refusals}
+    """Return a note about the nodes that only the adapter refuses. All refusals without a node count as one."""
+    op_types = {finding.node: finding.op_type or "unnamed part" for finding in refusals}
     listed = ", ".join(f"{count} {op_type}" for op_type, count in Counter(op_types.values()).most_common())
-    return f"not tried on DirectML: {count_of(len(op_types), 'node')}; the adapter lacks what they need ({listed})."
+    return f"not tried on DirectML, because the adapter cannot compile: {listed}."
 
 
 def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:

@@ -529,7 +529,7 @@ def check_onnxruntime(case: Case, model: onnx.ModelProto, expected: Expected) ->
     feeds = {} if case["constant"] else {"x": data}
     feeds |= {name: parameter_array(case, name) for name in at_run_time(case) if case["how"][name] == "input"}
     try:
-        got: Any = onnxruntime_cpu.side().run(onnxruntime_cpu.whole_model(named, names), feeds)
+        got: Any = onnxruntime_cpu.side().run(onnxruntime_cpu.build_whole_model(named, names), feeds)
     except RunFailed as error:
         if expected is None or any(words in str(error) for words in NOT_HERE):
             return None

@@ -120,9 +120,9 @@ def test_honest_nodes_are_clean(graph: str, opset: int) -> None:
         ("(float[n] x) => (float[a] y, float[b] z) { y, z = Split<split = [1, 2]>(x) }", 13,
          "uneven-parts-without-sizes y: right only where 'n' is a multiple of 2"),
         ("(float[n] x) => (float[a] y, float[b] z) { y, z = Split<num_outputs = 2>(x) }", 18,
-         "num-outputs-that-leaves-the-last-part-empty y: a part of the 2 is empty for some sizes of 'n', such as 1"),
+         "num-outputs-that-leaves-the-last-part-empty y: one of the 2 parts is empty for some sizes of 'n', such as 1"),
         (f"(float[n] x) => (float[m] y) {FLIP.replace('{-1}', '{-3}', 1)} {{ y = Slice(x, s, e, a, t) }}", 13,
-         "backwards-from-below-the-axis y: start -3 and step -1 differ between engines where 'n' is less than 3"),
+         "backwards-from-below-the-axis y: engines differ on start -3 with step -1 where 'n' is less than 3"),
         ("(float[4] x, int64[1] t) => (float[n] y) <int64[1] z = {0}, int64[1] f = {4}> "
          "{ y = Slice(x, z, f, z, t) }", 13,
          "step-at-run-time y: its steps come from 't'"),
@@ -207,6 +207,16 @@ def test_a_node_of_a_function_counts_once_for_all_its_calls() -> None:
         local=1,
     )
     assert described(sliceport.check(model)) == ["defect one-part-gates-another glu.p: "]
+
+
+def test_functions_of_two_domains_with_one_name_are_two_findings() -> None:
+    functions = [f'<domain: "{d}", opset_import: ["" : 18]> glu (v) => (w) {{ {GLU} }}' for d in ("a", "b")]
+    calls = "(float[4] x, float[4] z) => (float[n] y, float[m] u) { y = a.glu(x)  u = b.glu(z) }"
+    model = parse(f"{calls} {' '.join(functions)}", a=1, b=1)
+    assert described(sliceport.check(model)) == [
+        "defect one-part-gates-another a::glu.p: ",
+        "defect one-part-gates-another b::glu.p: ",
+    ]
 
 
 def test_every_kind_of_model_has_the_same_findings_and_stays_as_it_is(tmp_path: Path) -> None:

@@ -216,8 +216,15 @@ def test_int32_indices_and_left_out_strides_run() -> None:
 
 
 def test_the_function_needs_opset_14() -> None:
-    with pytest.raises(UsageError, match="needs opset 14; expand it instead"):
+    with pytest.raises(UsageError, match="runs from opset 14 on; run `sliceport rewrite` first"):
         strided_slice_op.embed_function(from_proto(model(StridedSliceSpec((1,), (3,)), [4], opset=13)))
+
+
+def test_function_refuses_two_ellipses() -> None:
+    spec = StridedSliceSpec((0, 0), (0, 0), None, Masks((), (), (), (), (1, 1)))
+    feeds = {"x": data((2, 3, 4)), "begin": np.zeros(2, np.int64), "end": np.zeros(2, np.int64)}
+    with pytest.raises(Exception, match="Reshape|Expand"):
+        run(embedded(model(spec, (2, 3, 4), run_time=True)), feeds)
 
 
 @pytest.mark.parametrize("with_function", [False, True])

@@ -132,6 +132,12 @@ def test_compare_takes_the_model(kind: str) -> None:
     assert report.command.startswith("sliceport compare MODEL ")
 
 
+def test_command_of_a_comparison_names_the_option_of_inputs() -> None:
+    model = parse("(float[4] x) => (y) <int64[1] s = {1}> { y = Slice (x, s, s) }")
+    report = sliceport.compare(model, inputs={"x": np.ones(4, np.float32)})
+    assert report.command.endswith(" (and the same --input)")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_diff_takes_models(kind: str) -> None:
     before, after = KINDS[kind](model_for("rewrite")), KINDS[kind](model_for("rewrite"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ ELEMENTS = {
 
 def run(proto: onnx.ModelProto, inputs: dict[str, npt.NDArray[Any]], names: list[str]) -> dict[str, Value]:
     """Run a model in a child."""
-    return onnxruntime_cpu.side().run(onnxruntime_cpu.whole_model(proto, names), inputs)
+    return onnxruntime_cpu.side().run(onnxruntime_cpu.build_whole_model(proto, names), inputs)
 
 
 def run_side(proto: onnx.ModelProto, inputs: dict[str, npt.NDArray[Any]]) -> Any:
@@ -51,6 +52,12 @@ def distinct(dtype: npt.DTypeLike, shape: tuple[int, ...]) -> np.ndarray:
     if dtype is np.object_:
         return np.array([f"ä{v}\0€" for v in values.reshape(-1)], object).reshape(shape)
     return (values % 2 == 1).astype(dtype) if dtype is np.bool_ else values.astype(dtype)
+
+
+def test_c_library_without_mallopt_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """musl, too, has CS_GNU_LIBC_VERSION in `os.confstr_names`."""
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    session._fill_new_memory(1)
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (), (0, 3)], ids=str)

@@ -118,6 +118,25 @@ def test_ended_search_says_how_far_it_came(runs: int, text: str, monkeypatch: py
     assert refusals[-1].message.endswith("Erf is not supported), and the time is over; " + _ADVICE + ".")
 
 
+def test_refused_nodes_before_the_end_of_a_search_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def remaining(budget: Budget) -> None:
+        if budget.seconds and budget.runs > 12:
+            raise BudgetSpent("the time is over")
+
+    monkeypatch.setattr(Budget, "remaining", remaining)
+    monkeypatch.setattr(this_process, "deadline", time.monotonic() + 600)
+    nodes = "  ".join(f"[n{i}] v{i} = Erf(v0)" for i in range(1, 30))
+    graph = OnnxGraph(parse(f"(float[4] v0) => ({', '.join(f'v{i}' for i in range(1, 30))}) {{ {nodes} }}"))
+    inputs = {"v0": np.ones(4, np.float32)}
+    device = Faulty("Erf")
+    with pytest.raises(CallFailed) as failed:
+        device.run_onnx(graph.whole().data, inputs)
+    *refusals, last = find_refusals(cast("Device", device), graph, inputs, str(failed.value))
+    assert len(refusals) > 2
+    assert [finding.op_type for finding in refusals] == ["Erf"] * len(refusals)
+    assert last.message.endswith(f"{_ADVICE}.")
+
+
 def test_version_and_models_share_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = MagicMock(**{"return_value.run_onnx.return_value": []})
     monkeypatch.setattr(directml_provider, "open_provider", opened)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import onnx
@@ -49,9 +50,45 @@ def test_written_cuts_share_a_weight_from_another_file(tmp_path: Path, mode: str
 
 
 def test_text_that_is_not_utf8_is_written_as_it_was() -> None:
-    tensor = to_tensor("x", np.array(["a\udcff"], object))
+    tensor = to_tensor("x", np.array(["a\udcff", b"b\xff"], object))
     assert isinstance(tensor, onnx.TensorProto)
-    assert list(tensor.string_data) == [b"a\xff"]
+    assert list(tensor.string_data) == [b"a\xff", b"b\xff"]
+
+
+def test_anonymous_weight_keeps_its_infinities() -> None:
+    proto = parse("(float[4] x) => (float[4] y) { y = Add(x, w) }", 17)
+    weight = np.array([1, -np.inf, 2, np.nan], np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    graph = onnx.ModelProto.FromString(OnnxGraph(proto).anonymised("weights", 0).whole().data).graph
+    drawn = onnx.numpy_helper.to_array(graph.initializer[0])
+    assert np.array_equal(drawn[[1, 3]], weight[[1, 3]], equal_nan=True)
+    assert ((drawn[[0, 2]] >= 1) & (drawn[[0, 2]] <= 2)).all()
+
+
+@pytest.mark.parametrize("constant", ["", "s = Constant<value = float[4] {1.0, 1.0, 2.0, 3.0}>()"])
+def test_anonymous_resize_keeps_its_scales(constant: str) -> None:
+    scales = "" if constant else "<float[4] s = {1.0, 1.0, 2.0, 3.0}>"
+    graph = f'(float[1,1,2,2] x) => (float[1,1,4,6] y) {scales} {{ {constant} y = Resize(x, "", s) }}'
+    anonymous = OnnxGraph(parse(graph, 17)).anonymised("weights", 0)
+    values = onnxruntime_cpu.side().run(anonymous.whole(), {anonymous.inputs[0]: np.ones((1, 1, 2, 2), np.float32)})
+    assert [value.shape for value in values.values() if isinstance(value, np.ndarray)] == [(1, 1, 4, 6)]
+
+
+def test_string_constant_of_a_loop_is_passed_as_text() -> None:
+    body = "b (int64 i, bool c, string[1] s) => (bool c, string[1] s) { }"
+    nodes = f'k = Constant<value_strings = ["ä"]>()  y = Loop (n, "", k) <body = {body}>'
+    graph = OnnxGraph(parse(f"(float x) => (string[1] y) <int64 n = {{1}}> {{ {nodes} }}", 17))
+    values = next(iter(graph.bodies(0, {}, onnxruntime_cpu.side().run))).inputs
+    assert values["s"].tolist() == ["ä"]
+
+
+def test_scan_without_states_runs_no_body() -> None:
+    body = "b (float[2] v) => (float[2] w) { w = Neg(v) }"
+    proto = parse(f"(float[3, 2] x) => (float[3, 2] y) {{ y = Scan<num_scan_inputs = 1, body = {body}>(x) }}", 17)
+    assert (
+        len(list(OnnxGraph(proto).bodies(0, {"x": np.ones((3, 2), np.float32)}, MagicMock(side_effect=AssertionError))))
+        == 3
+    )
 
 
 def test_whole_model_has_each_output_once() -> None:
@@ -65,6 +102,15 @@ def test_open_size_of_an_empty_input_stays_open() -> None:
     cut = OnnxGraph(proto).cut([0], ["y"], {"x": np.zeros((0, 3), np.float32)}, {})
     dims = onnx.ModelProto.FromString(cut.data).graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_param or dim.dim_value for dim in dims] == ["n", 3]
+
+
+def test_input_without_a_shape_has_open_sizes() -> None:
+    proto = parse("(float x) => (float y) { y = Neg(x) }", 17)
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.ClearField("shape")
+    cut = OnnxGraph(proto).cut([0], ["y"], {"x": np.ones((2, 3), np.float32)}, {})
+    dims = onnx.ModelProto.FromString(cut.data).graph.input[0].type.tensor_type.shape.dim
+    assert not any(dim.HasField("dim_value") for dim in dims)
 
 
 def test_input_of_a_zip_map_is_compared(tmp_path: Path) -> None:
@@ -86,6 +132,18 @@ def test_zip_map_with_two_inputs_is_left_to_onnxruntime(tmp_path: Path) -> None:
     onnx.save(parse(f"(float[2, 3] x) => (float[2, 3] maps) {{ {node} }}", **{"ai.onnx.ml": 3}), tmp_path / "zip.onnx")
     with pytest.raises(ModelError, match="neither engine runs the model: .*ZipMap.* has input size 2"):
         diff(tmp_path / "zip.onnx", on="onnxruntime-cpu")
+
+
+def test_zip_map_of_another_domain_stays() -> None:
+    proto = parse("(float[2, 3] x) => (float[2, 3] maps) { maps = custom.ZipMap(x) }", custom=1)
+    assert [node.op_type for node in read_complete_model(proto).proto.graph.node] == ["ZipMap"]
+
+
+def test_zip_map_whose_output_a_node_reads_stays() -> None:
+    nodes = "p = Neg(x)  maps = ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1, 2]>(p)  y = custom.First(maps)"
+    proto = parse(f"(float[2, 3] x) => (float maps, float y) {{ {nodes} }}", **{"ai.onnx.ml": 3, "custom": 1})
+    proto.graph.output[0].ClearField("type")
+    assert "ZipMap" in [node.op_type for node in read_complete_model(proto).proto.graph.node]
 
 
 @pytest.mark.parametrize("reduction", ["none", "add"])

@@ -33,7 +33,7 @@ from onnx_ops.verify.runnable import Runnable, find_weights, read_complete_model
 from onnx_ops.verify.verify import verify_rewriting
 from sliceport.cli.main import main
 from sliceport.diffing.side import Side
-from sliceport.diffing.verify import Verification
+from sliceport.diffing.verify import Difference, Verification
 from sliceport.directml.device import StoredTensor
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError, UsageError
@@ -513,6 +513,13 @@ def test_hardening_is_verified_without_directml(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
     before = save(OPEN, tmp_path / "before.onnx")
     assert "all outputs are bit-equal" in invoke("harden", "-o", tmp_path / "o.onnx", *words, before).out
+
+
+def test_text_of_a_failed_hardening_keeps_the_notes() -> None:
+    after = MagicMock(summary="1 output differs", findings=(), transient=())
+    differences = (Difference("y", "it differs."),)
+    verification = verify_directml.HardeningVerification((), differences, ("a note",), after=(after,))
+    assert str(verification) == "a note\nafter: 1 output differs"
 
 
 def test_model_in_memory_is_verified_on_directml(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ def test_node_that_the_adapter_cannot_compile_is_one_line(
     graph = "(float[1,16,1] x) => (float[1,16,2] y) { [spectrum] y = DFT (x) }"
     assert harden(invoke, tmp_path, 0, graph, 20).out.splitlines()[1:] == [
         "all outputs are bit-equal on onnxruntime's CPU provider",
-        "not tried on DirectML: 1 node; the adapter lacks what they need (1 DFT).",
+        "not tried on DirectML, because the adapter cannot compile: 1 DFT.",
     ]
 
 
