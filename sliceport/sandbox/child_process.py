@@ -169,7 +169,7 @@ class ChildProcess:
         """Send a request and wait for the answer. Return whether the answer is an error, and its value.
 
         Raises:
-            ChildNotStarted: The system has no thread for the time limit.
+            ChildNotStarted: The system has no thread for the time limit, or for the wait on Windows.
             ChildDied: The child ended before it answered, took too long, or sent an unreadable answer.
         """
         if self._log is not None:
@@ -178,14 +178,10 @@ class ChildProcess:
         timer = None if timeout is None else threading.Timer(timeout, self._expire)
         try:
             if timer is not None:
-                timer.daemon = True
-                timer.start()
+                _start_thread(timer)
             answer = self._exchange(request)
         except OSError:  # the pipe is broken, because the child has ended
             answer = None
-        except RuntimeError as error:  # the system has no thread for the timer
-            self.close()
-            raise ChildNotStarted(f"could not be started ({error})") from None
         except BaseException:  # such as Ctrl-C: the next call would get the answer to this request
             self.close()
             raise
@@ -225,23 +221,27 @@ class ChildProcess:
         """Return the answer to a request, or None if the child ended. Ctrl-C interrupts the wait of the main thread.
 
         Raises:
-            OSError: The pipe is broken, because the child ended. The main thread of Windows returns None instead.
+            OSError: The pipe is broken, because the child ended.
+            ChildNotStarted: The system has no thread for the wait on Windows.
         """
         if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
             write_message(self._process.stdin, request)
             return self._await_answer()
         # Ctrl-C does not interrupt the main thread of Windows while it reads from a pipe, so another thread reads.
-        answers: queue.Queue[bytes | None] = queue.Queue()
+        answers: queue.Queue[bytes | Exception | None] = queue.Queue()
 
         def exchange() -> None:
-            answer = None
-            with contextlib.suppress(OSError, ValueError):  # the pipe is closed when the main thread was interrupted
+            try:
                 write_message(self._process.stdin, request)
-                answer = self._await_answer()
-            answers.put(answer)
+                answers.put(self._await_answer())
+            except Exception as error:  # also that of a listener to progress; the main thread waits for an item
+                answers.put(error)
 
-        threading.Thread(target=exchange, daemon=True).start()
-        return get_interruptibly(answers)
+        _start_thread(threading.Thread(target=exchange))
+        answer = get_interruptibly(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def _await_answer(self) -> bytes | None:
         """Return the answer of the child, or None if it ends first. Show its progress messages until then."""
@@ -324,6 +324,15 @@ class ChildProcess:
         self._log.seek(0, io.SEEK_END)
         self._log.seek(max(self._log.tell() - _MAX_STDERR, 0))  # only the end of a long log
         return self._log.read().decode(errors="replace").strip()
+
+
+def _start_thread(thread: threading.Thread) -> None:
+    """Start a thread that does not keep this process alive. Raise ChildNotStarted if the system has no thread left."""
+    thread.daemon = True
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise ChildNotStarted(f"could not be started ({error})") from None
 
 
 def _open_log() -> IO[bytes]:

@@ -21,7 +21,9 @@ import sandbox_calls
 import sandbox_child
 from processes import assert_gone, children, descriptors_left, ticks
 
+from sliceport import progress
 from sliceport.errors import ModelError, UsageError, is_out_of_memory
+from sliceport.progress import listen_to_progress
 from sliceport.sandbox import child, child_process, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.sandbox.held_up import is_held_up
@@ -283,6 +285,14 @@ def test_child_without_a_thread_for_its_time_limit_is_not_started(monkeypatch: p
     monkeypatch.setattr(threading.Timer, "start", Mock(side_effect=RuntimeError("can't start new thread")))
     with pytest.raises(ChildNotStarted, match=r"^could not be started \(can't start new thread\)$"):
         supervisor.call(os.getpid, timeout=60)
+
+
+def test_error_of_a_progress_listener_is_raised_as_it_is() -> None:
+    def fail(_: str) -> None:
+        raise RuntimeError("the terminal is closed")
+
+    with listen_to_progress(fail), pytest.raises(RuntimeError, match=r"^the terminal is closed$"):
+        supervisor.call(progress.say, "halfway", timeout=60)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the descriptors of a process")
