@@ -28,7 +28,7 @@ def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[
     """
     sizes = _sizes_of_symbols(declared, given)
     return {
-        name: tuple(dim if isinstance(dim, int) else sizes.get(str(dim), size) for dim in shape)
+        name: tuple(dim if isinstance(dim, int) else sizes.get(dim, size) if isinstance(dim, str) else size for dim in shape)
         for name, shape in _open_shapes(declared, given).items()
     }
 
@@ -72,11 +72,11 @@ def choose_sizes(
     >>> choose_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)})
     {'mask': (4, 23)}
     """
-    taken_primes: set[int] = set()
     dims = [dim for shape in declared.values() for dim in shape or ()]
     plain_symbols = {dim for dim in dims if isinstance(dim, str) and dim.isidentifier()}
     formulas = {dim: formula for dim in dims if isinstance(dim, str) and (formula := _read_formula(dim, plain_symbols))}
-    sizes = {dim: size for dim, size in _sizes_of_symbols(declared, given).items() if dim not in formulas}
+    sizes = _sizes_of_symbols(declared, given)
+    taken_primes = set(sizes.values())
 
     def size_of(dim: DeclaredDim, axis: int) -> int | None:
         """Return the size for a declared dimension, and add a new symbol to `sizes`; None for a formula."""
@@ -95,6 +95,8 @@ def choose_sizes(
         for name, shape in _open_shapes(declared, given).items()
     }
     for dim, formula in formulas.items():
+        if dim in sizes:  # from `given`
+            continue
         for name in _list_symbols(formula):
             if name not in sizes:
                 sizes[name] = _take_prime(taken_primes, other)
