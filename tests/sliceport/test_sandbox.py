@@ -27,6 +27,7 @@ from sliceport.progress import listen_to_progress
 from sliceport.sandbox import child, child_process, held_up, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.sandbox.held_up import is_held_up
+from sliceport.sandbox.lock import locked
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -298,6 +299,13 @@ def test_thread_that_ends_while_threads_are_read_hides_no_other_thread(monkeypat
             assert is_held_up(process.pid, 600)
         finally:
             process.kill()
+
+
+def test_file_that_cannot_be_locked_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    function = "msvcrt.locking" if sys.platform == "win32" else "fcntl.flock"
+    monkeypatch.setattr(function, Mock(side_effect=OSError(errno.EINVAL, "no locks")))
+    with pytest.raises(OSError, match="no locks"), locked(tmp_path / "file"):
+        pass
 
 
 def test_child_without_a_thread_for_its_time_limit_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
