@@ -113,7 +113,7 @@ def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = 
     output = "OUT"
     if targets:
         output = f"OUT --target {'|'.join(targets)}"
-    elif all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
+    elif engines and all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
         output = "OUT.xml --target openvino-cpu"  # models for OpenVINO are written as IR
     return f"{join(['sliceport', 'harden', model])} -o {output}"
 
