@@ -73,8 +73,11 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
-        verification = {} if self.verification is None else self.verification.to_json()
-        return {"schema_version": 1} | self.changes.to_json() | verification
+        data = {"schema_version": 1} | self.changes.to_json()
+        if self.verification is not None:
+            verification = self.verification.to_json()
+            data |= verification | {"notes": [*data.get("notes", ()), *verification["notes"]]}
+        return data
 
     def __repr__(self) -> str:
         return f"<Result: {self.text().rpartition(chr(10))[2]}>"  # the last line, which is a summary
