@@ -25,7 +25,6 @@ def locked(path: Path) -> Iterator[None]:
 
 
 if sys.platform == "win32":
-    import errno
     import msvcrt
     import time
 
@@ -34,9 +33,7 @@ if sys.platform == "win32":
             try:
                 file.seek(0)  # `locking` locks from the position in the file, and mode `a` may begin at its end
                 msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            except OSError as error:
-                if error.errno != errno.EACCES:  # for example, the drive has no locks
-                    raise
+            except PermissionError:  # the lock is held; other errors occur on drives without locks
                 time.sleep(0.2)
             else:
                 return
