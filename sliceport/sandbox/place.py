@@ -71,7 +71,7 @@ def fill_folder(
 
 
 def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
-    """Return the relative path of an entry that matches no pattern or is a link to a folder; None if all entries fit."""
+    """Return the relative path of an entry that matches no pattern or links to a folder; None if all entries fit."""
 
     def raise_error(error: OSError) -> None:  # by default, `os.walk` skips folders that it cannot read
         raise error
