@@ -39,7 +39,7 @@ from onnx_ops.verify.find_nodes import CANNOT_COMPILE
 from onnx_ops.verify.run_model import run_on
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport.diffing.difference import compare_values
-from sliceport.diffing.verify import compute, find_inputs_that_run
+from sliceport.diffing.verify import find_inputs_that_run, run_whole_model
 from sliceport.directml.device import Device
 from sliceport.engines.model_run import ModelRun
 from sliceport.errors import SliceportError
@@ -125,7 +125,7 @@ def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
     after = run_on(dml, hardened, inputs, expected, locates=False) if is_changed else before
     if after.findings:  # only the reasons in the row need the nodes, whose search takes long
         after = run_on(dml, hardened, inputs, expected, locates=True)
-    on_cpu = compute(onnxruntime_cpu.side(), hardened, inputs) if is_changed else expected
+    on_cpu = run_whole_model(onnxruntime_cpu.side(), hardened, inputs) if is_changed else expected
     cpu_diffs = [compare_values(name, on_cpu[name], expected[name], None) for name in expected]
     relatives = [diff.relative if diff.status != "different" else float("inf") for diff in cpu_diffs]
     changes = Counter(change["op"] for change in result.to_json()["changes"])

@@ -142,7 +142,7 @@ class ONNX:
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
         from onnx_ops.passes.analysis import may_need_rewriting
-        from onnx_ops.passes.rewrite import report_nothing
+        from onnx_ops.passes.rewrite import build_empty_report
         from onnx_ops.verify.verify import verify_rewriting
 
         names = BY_DEFAULT if passes is None else passes
@@ -160,7 +160,7 @@ class ONNX:
             model,
             output,
             lambda proto: bool(optimizers) or may_need_rewriting(model_nodes(proto)),
-            lambda: report_nothing(names),
+            lambda: build_empty_report(names),
             change,
             verify_rewriting,
             options,
@@ -207,11 +207,11 @@ def _harden_portably(
     from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
     from onnx_ops.passes.harden_portable import (
-        add_note,
         build_form_report,
         enforce_standard_reading,
         harden_portably,
-        was_raised,
+        prepend_note,
+        was_opset_raised,
     )
 
     def verify_as_read(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
@@ -236,11 +236,11 @@ def _harden_portably(
         )
 
     result = attempt(raises_opset=True)
-    if result.is_written or not was_raised(result.changes):
+    if result.is_written or not was_opset_raised(result.changes):
         return result
     result = attempt(raises_opset=False)
     note = "the operator set stays as it is, because the model computes something else after onnx's version converter"
-    return replace(result, changes=add_note(result.changes, note))
+    return replace(result, changes=prepend_note(result.changes, note))
 
 
 def _change(

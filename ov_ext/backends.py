@@ -68,9 +68,9 @@ def diagnose_native() -> Diagnosis:
         return Diagnosis(name, "ok", f"those in Python are used, because {chosen.reason}")
     reason, _, advice = chosen.reason.rpartition("; ")  # `_find_native` writes the advice at the end of the reason
     detail = f"those in Python are used, because {reason}"
-    missing_tool = missing_tools()
-    advice = advice if missing_tool is None else f"{missing_tool}, then {advice}"
-    # If there is a library, it could not be loaded, because it would be used otherwise. So it is broken, not missing.
+    obstacle = missing_tools()
+    advice = advice if obstacle is None else f"{obstacle}, then {advice}"
+    # A library that exists has failed to load, because it would be used otherwise. So it is broken, not missing.
     return Diagnosis(name, "broken" if find_library(ov.__version__).path else "missing", detail, advice)
 
 
@@ -84,7 +84,8 @@ def _find_native() -> Backend:
         load_factory(library.path)
     except RuntimeError as error:
         reason = last_sentence(error).rstrip(".")
-        return Backend("python", f"'{library.path}' cannot be loaded ({reason}); remove it and run: {BUILD_COMMAND}")
+        advice = f"remove the library and run: {BUILD_COMMAND}"
+        return Backend("python", f"'{library.path}' cannot be loaded ({reason}); {advice}")
     return Backend("native", library.reason, library.path)
 
 

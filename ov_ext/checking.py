@@ -53,7 +53,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
 
 
 def _check(node: ov.Node) -> _Findings:
-    """Yield the findings about a node, which may be of any operator."""
+    """Yield the findings about a node of any operator."""
     try:
         if kind_of(node) in BUILT_IN:
             yield from _check_built_in(BuiltInNode(node))
@@ -92,15 +92,16 @@ def _find_wide_parameter(source: ov.Output) -> str:
 def _check_sliced_inputs(node: ov.Node) -> _Findings:
     """Yield a finding for each sliced input of a Loop or TensorIterator whose `start` the CPU plugin ignores.
 
-    The plugin begins at index 0 or, with a negative stride, at the last index of the last whole part (-1 if open).
+    The plugin begins at 0 or, with a negative stride, at the last index of the last whole part (-1 on an open axis).
     """
     for port in node.get_input_descriptions():
         if isinstance(port, SliceInputDescription):
             shape = node.input_value(port.input_index).get_partial_shape()
-            is_open = shape.rank.is_dynamic or shape[port.axis].is_dynamic
-            size = None if is_open else shape[port.axis].get_length()
-            start = port.start if size is None or port.start >= 0 else port.start + size
-            first = 0 if port.stride > 0 else -1 if size is None else size - size % port.part_size - 1
+            start, first = port.start, 0 if port.stride > 0 else -1
+            if shape.rank.is_static and shape[port.axis].is_static:
+                size = shape[port.axis].get_length()
+                start = start if start >= 0 else start + size
+                first = first if first == 0 else size - size % port.part_size - 1
             if start != first:
                 yield IGNORED_START, "defect", f"input {port.input_index} starts at {port.start}"
 

@@ -20,7 +20,7 @@ from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
-from sliceport.engines.comparison import Comparison, Report, compare_node, explain, reproducing_command, takes_part
+from sliceport.engines.comparison import Comparison, Report, add_defects, compare_node, reproducing_command, takes_part
 from sliceport.engines.engine import Engine, TensorBytes
 from sliceport.engines.registry import choose_engines
 from sliceport.errors import ModelError
@@ -42,15 +42,15 @@ def compare(
 ) -> Report:
     """Run each slicing node of a model alone, on random data, by several executors and compare bit for bit.
 
-    Model.evaluate computes the expected outputs. If it has a known defect or fails, all engines and Model.evaluate are
-    compared with the specification instead. An engine does not run a node if a known defect would end the engine's
-    process. A difference that a known defect explains names that defect.
+    Model.evaluate computes the expected outputs. If Model.evaluate fails, or a known defect makes it wrong for a node,
+    all engines and Model.evaluate are compared with the specification instead. An engine does not run a node if a known
+    defect would end the engine's process. A difference that a known defect explains names that defect.
 
     The arguments are those of `sliceport.compare`. The engine `openvino` always takes part. By default, the engines of
     the format and the validators that are installed take part.
 
     Raises:
-        UsageError: `model` is not a model, an executor is unknown, another option does not fit, or see `backend`.
+        UsageError: `model` is not a model, or an option is not valid; see also `backend`.
         ModelError, MemoryError: See `read_model`.
     """
     engines = choose_engines(executors, formats()["openvino"])
@@ -87,7 +87,7 @@ def _compare_node(
         return
     size = one_node.count_bytes()
     if size > _MAX_BYTES:
-        detail = f"{node.label}: its data of {size} bytes are more than the {_MAX_BYTES} that are compared."
+        detail = f"{node.label}: its data take {size} bytes; nodes of more than {_MAX_BYTES} bytes are not compared."
         yield Comparison(lowered, OPENVINO, "error", detail, alone=True)
         return
     try:
@@ -108,5 +108,5 @@ def _compare_node(
     for engine in engines:
         comparison = compare_node(lowered, engine, values, {}, reference=reference, model=one_node, alone=True)
         if comparison.status == "mismatch":  # An error already names its defect.
-            comparison = explain(comparison, engine.name, one_node.defects_on(engine.name))
+            comparison = add_defects(comparison, engine.name, one_node.defects_on(engine.name))
         yield comparison

@@ -44,7 +44,7 @@ class Plan:
         self._target_shape = None if merged.output_shape == region.output_shape else merged.output_shape
 
     def copy(self, source: Array, target: Array) -> None:
-        """Copy the selected elements, which have whole bytes, from `source` to `target`. Both arrays are contiguous."""
+        """Copy the selected elements between contiguous arrays. An element must occupy whole bytes."""
         if self._is_empty:
             return
         # NumPy might change bits of other types, or convert elements.
@@ -68,8 +68,7 @@ def _copy_in_parts(source: Array, target: Array) -> None:
     if axis is None:
         target[...] = source
         return
-    size = target.shape[axis]
-    bounds = [size * i // count for i in range(count + 1)]
+    bounds = [target.shape[axis] * i // count for i in range(count + 1)]
     parts = [(slice(None),) * axis + (slice(a, b),) for a, b in pairwise(bounds)]
     pool = _pool_of(os.getpid())  # A forked process cannot use the threads of its parent.
     # This thread copies the first part itself.
@@ -95,7 +94,7 @@ def _allow_all_cores() -> None:
 
 
 def as_unsigned(array: Array) -> Array:
-    """View an array as unsigned integers of its width, so that NumPy copies bits. Other widths stay unchanged."""
+    """View an array as unsigned integers as wide as its elements, so that NumPy copies bits, or return it unchanged."""
     unsigned = _BY_WIDTH.get(array.dtype.itemsize)
     return array if unsigned is None or array.dtype == unsigned else array.view(unsigned)
 

@@ -34,7 +34,7 @@ class BuiltInNode:
         inputs: The inputs of the node.
         index_values: The elements of each index input. An element or a whole list is None if it is not known before
             the model runs.
-        steps: The steps or strides in `index_values`. The list is empty without this input, because all steps are 1.
+        steps: The steps or strides in `index_values`; an empty list without this input, because all steps are 1.
         masks: The five masks, which are empty for Slice.
         at_run_time: Whether an element of an index input is not known before the model runs.
         count: Number of entries, or None if it is not known.
@@ -59,17 +59,17 @@ class BuiltInNode:
     @cached_property
     def entries(self) -> list[Entry]:
         """The entries of a StridedSlice with their axes. The list is empty for a Slice, or if rank or count is open."""
-        return [] if self.rank is None else self._align_entries(self.rank)
+        return [] if self.rank is None else self._entries_at_rank(self.rank)
 
     @cached_property
     def may_reverse_empty_axis(self) -> bool:
         """Whether an entry of StridedSlice may walk backward through an empty axis."""
-        if self.count is None:  # Any axis may have an entry.
+        if self.count is None:  # The number of entries is not known, so any axis may have an entry.
             shape = self.inputs[0].get_partial_shape()
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
-        # If the rank is open, only the strides count. So any rank will do that has room for all entries.
-        entries = self.entries if self.rank is not None else self._align_entries(self.count)
+        # If the rank is open, only the strides are tested. Any rank that fits all entries serves, such as `count`.
+        entries = self.entries if self.rank is not None else self._entries_at_rank(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
 
     @cached_property
@@ -82,7 +82,7 @@ class BuiltInNode:
         return build_custom(self.node)
 
     def entry_may_reverse_empty_axis(self, entry: Entry) -> bool:
-        """Return whether an entry of StridedSlice slices an axis that may be empty by a stride that may be negative."""
+        """Return whether an entry slices, with a stride that may be negative, an axis that may be empty."""
         if entry.kind != "slice":
             return False
         shape = self.inputs[0].get_partial_shape()
@@ -91,8 +91,8 @@ class BuiltInNode:
         step = None if self.steps is None else self.steps[entry.position]
         return step is None or step < 0
 
-    def _align_entries(self, rank: int) -> list[Entry]:
-        """Return the entries of a StridedSlice with the axes that they consume in data of `rank`.
+    def _entries_at_rank(self, rank: int) -> list[Entry]:
+        """Return the entries of a StridedSlice with the axes that they consume in data of an actual or assumed `rank`.
 
         The list is empty if the number of entries is not known, and for a Slice, which has no masks to align.
         """
@@ -132,9 +132,8 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
     if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
         yield table.BITS_BEYOND
     is_empty_ellipsis = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
-    if any(len(mask) < count for mask in view.masks.attributes.values()) and (
-        is_empty_ellipsis or (any_new and any_shrink)
-    ):
+    has_short_mask = any(len(mask) < count for mask in view.masks.attributes.values())
+    if has_short_mask and (is_empty_ellipsis or (any_new and any_shrink)):
         yield table.SHORT_MASKS
     if any(map(and_, ellipsis, new)) or any(map(and_, ellipsis, shrink)):
         yield table.SHARED_ELLIPSIS
@@ -164,9 +163,9 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
-    """Yield the defects that the data or the inferred shapes trigger. The `trigger` of each is the larger condition.
+    """Yield the defects that the data or the inferred shapes trigger.
 
-    The plugin is right in some cases of a trigger, such as an empty result, and these cases are left out.
+    Cases of a `trigger` in which the plugin is right, such as an empty result, are left out.
     """
     data = view.inputs[0]
     shape = data.get_partial_shape()
@@ -193,13 +192,14 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 def _may_be_scalar(view: BuiltInNode) -> bool:
     """Return whether the data may be a scalar: its rank is 0, or its rank is open and no entry consumes an axis."""
-    if view.rank is not None or view.count is None:  # If `count` is open, assume that an entry consumes an axis.
-        return view.rank == 0
-    return all(map(or_, view.aligned_masks.new_axis, view.aligned_masks.ellipsis))
+    if view.rank is not None:
+        return bool(view.rank == 0)
+    # If `count` is open, assume that an entry consumes an axis.
+    return view.count is not None and all(map(or_, view.aligned_masks.new_axis, view.aligned_masks.ellipsis))
 
 
 def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
-    """Return whether the CPU plugin's 32-bit floats round a size. An open size counts if it is always above 2**24."""
+    """Return whether the CPU plugin's 32-bit floats may round a size. They hold only some integers above 2**24."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
     return bool(size.get_min_length() > _FLOAT_EXACT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sliceport.wording import shorten
 
 
@@ -14,6 +16,6 @@ def last_sentence(error: Exception) -> str:
     lines = [line for line in lines[: lines.index("At:") if "At:" in lines else None] if line]
     text = lines[-1] if lines else type(error).__name__
     if text in ("stoll", "stoi", "stol", "stoul", "stoull"):  # the C++ library's whole message for a bad number
-        text = "a number in it is not an integer, or too large"
-    # The error of an operator in Python begins with its class. OpenVINO puts dashes and marks around some sentences.
-    return f"{shorten(text.removeprefix('InvalidSlice: ').strip('-.! '))}."
+        text = "a number in the model is not an integer, or is too large"
+    # OpenVINO puts the class before an error of Python, and several dashes or marks around some sentences.
+    return f"{shorten(re.sub(r'^[-.! ]{2,}|[-.! ]+$', '', text.removeprefix('InvalidSlice: ')))}."

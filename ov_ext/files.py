@@ -53,7 +53,7 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
 @with_openvino_lock
 def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.Model:
-    """Read a model like `read_model`, but from the bytes of its file, and of its `.bin` file if that is not empty.
+    """Read a model like `read_model`, but from the bytes of its file and of its `.bin` file, which may be empty.
 
     `data_folder` is the folder of the external data files of an ONNX model.
 
@@ -64,7 +64,7 @@ def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.M
     """
     core = _new_core()
     try:
-        with chdir(data_folder) if data_folder else nullcontext():  # OpenVINO reads external data of bytes from there.
+        with chdir(data_folder) if data_folder else nullcontext():  # the folder where OpenVINO looks for external data
             return core.read_model(data, weights) if weights else core.read_model(data)
     except Exception as error:  # Each front end of OpenVINO raises errors of its own.
         raise model_error(f"the model cannot be read by OpenVINO: {last_sentence(error)}", error) from None

@@ -68,7 +68,7 @@ class OpenVINO:
         return input_dims(read_model(model) if is_path(model) else model)
 
     def files_beside(self, model: Path) -> tuple[str, ...]:
-        """Return the file of the weights, which has the same name and ends in .bin, or () if `model` is not a model."""
+        """Return the name of the weights file, which ends in .bin; () if `model` is not a readable IR file."""
         with suppress(OSError, ValueError):  # an empty file cannot be mapped
             if os.path.isfile(model):
                 with open(model, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
@@ -141,8 +141,8 @@ class OpenVINO:
     ) -> Result:
         """Rewrite the nodes of a model that OpenVINO's CPU plugin computes wrongly; see `ov_ext.hardening.harden`.
 
-        With `verify`, the result is verified, and it is not written or returned if the verification fails. `options`
-        are those of `ov_ext.verify.verify_hardening`.
+        With `verify`, the hardened model is verified, and neither written nor returned if it differs. `options` are
+        those of `ov_ext.verify.verify_hardening`.
 
         Raises:
             UsageError: `verify` or `model` is not valid, or the output cannot be written or would replace a data file.
@@ -164,7 +164,7 @@ class OpenVINO:
         verification: Verification | None = None
 
         def verify_changed(changed: ov.Model) -> bool:
-            """Set `verification` if the caller asks to verify. Return whether the model may be written."""
+            """Set `verification` if `verify` is set. Return whether to keep the model, or raise NotVerified."""
             nonlocal verification
             if verify:
                 verification = verify_or_refuse(lambda: verify_hardening(model, changed, **options))
@@ -194,7 +194,8 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
     convert some valid slicing, such as a Slice whose axes are empty (openvinotoolkit/openvino#33990).
 
     Raises:
-        ModelError: OpenVINO reads the file neither before nor after the rewriting.
+        ModelError: OpenVINO does not read the file, and rewriting it fails or does not help.
+        UsageError, MissingExtra: See `_read`.
     """
     try:
         return _read(model), ()
@@ -218,7 +219,7 @@ def _check_keeps_data(model: Path, output: Path) -> None:
         return
     data = [os.path.join(os.path.dirname(model), name) for name in format_.files_beside(model)]
     stem, _ = os.path.splitext(output)
-    refuse_data_files([FilePath(output), FilePath(f"{stem}.bin")], data)
+    refuse_data_files([FilePath(output), FilePath(f"{stem}.bin")], data)  # The second one holds the weights.
 
 
 FORMAT = OpenVINO()

@@ -21,8 +21,8 @@ DOMAIN = "ov_ext"
 def register(core: ov.Core) -> None:
     """Let a Core read IR files and import compiled models that contain operators of ov_ext.
 
-    The Core then also reads ONNX Slice and `ov_ext::StridedSlice` as these operators. The operators are of the kind
-    that `backend` chooses. A model with operators of the other kind runs as well.
+    The Core then also reads ONNX Slice and `ov_ext::StridedSlice` as these operators. `backend` chooses between the
+    operators in C++ and in Python. Models that hold the other ones run as well.
 
     Args:
         core: The Core. Registering twice does no harm.

@@ -29,10 +29,10 @@ _INT32_MAX = 2**31 - 1
 def harden(model: ov.Model) -> Hardening:
     """Rewrite the slicing nodes that the CPU plugin or Model.evaluate computes wrongly, and no others.
 
-    A node is rewritten if it triggers a defect of `sliceport.defects.openvino`, except for defects that only show when
-    the model runs (`handling` is `unseen`). The replacement consists of built-in operators, so that `ovc`, C++ and
-    `benchmark_app` run the model. If the built-in operators have defects too, an operator of ov_ext replaces the node.
-    `use_custom_ops` describes which names are kept.
+    A node that triggers a defect of `sliceport.defects.openvino` is rewritten, or only reported if no replacement is
+    right. Defects that only show when the model runs (`handling` is `unseen`) are not found. The replacement consists
+    of built-in operators, so that `ovc`, C++ and `benchmark_app` run the model. If the built-in operators have defects
+    too, an operator of ov_ext replaces the node. For the names that replaced nodes keep, see `use_custom_ops`.
 
     Args:
         model: The model, which is changed in place, as are bodies of If, Loop and TensorIterator.
@@ -47,7 +47,7 @@ def harden(model: ov.Model) -> Hardening:
     invalid: list[InvalidNode] = []
     node_count = 0
 
-    def replace(node: ov.Node) -> ov.Node | None:
+    def replacement_of(node: ov.Node) -> ov.Node | None:
         nonlocal node_count
         if kind_of(node) not in BUILT_IN:
             return None
@@ -65,7 +65,7 @@ def harden(model: ov.Model) -> Hardening:
         changes.append(Change(name, view.op, replacement, tuple(triggered)))
         return new_node
 
-    replace_nodes(model, replace)
+    replace_nodes(model, replacement_of)
     note_operators(model)
     return Hardening(OPENVINO_CPU, ov.__version__, node_count, tuple(changes), tuple(invalid))
 
@@ -73,7 +73,8 @@ def harden(model: ov.Model) -> Hardening:
 def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
     """Build the replacement of a node, and name its operators. Return (None, None) if no operator is right.
 
-    Raise InvalidSlice if the node breaks the rules of its operator.
+    The replacement is a Constant if the result is empty, else built-in operators if they are right, else the operator
+    of ov_ext. Raise InvalidSlice if the node breaks the rules of its operator.
     """
     output = view.custom_node.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
@@ -85,7 +86,7 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[
     if MANY_ELEMENTS in triggered:
         selected = _build_splits(view)
         return custom if selected is None else (selected, "VariadicSplit")
-    # For these three defects there is no built-in replacement.
+    # No built-in slicing operator is right for a node that triggers one of these three defects.
     if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(triggered):
         explicit = _slice_with_clamped_constants(view) if view.op == "Slice" else _expand_to_explicit_entries(view)
         if explicit is not None and not _has_defects(explicit[0], view.inputs):
@@ -101,7 +102,7 @@ def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
 
 
 def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[ov.Node | None, str | None]:
-    """Return the replacement of a node whose elements have less than a byte, and the name of the operator.
+    """Return the replacement of a node whose elements are smaller than a byte, and the name of the operator.
 
     The replacement is a constant if data and indices are known, or else `custom`, the operator of ov_ext. Return
     (None, None) if ov_ext does not compute elements of this type, or refuses the node.
@@ -111,7 +112,7 @@ def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[o
         return (None, None) if view.element in REFUSED_ELEMENTS else custom
     output = view.custom_node.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())
-    # All elements are known here. Elements of type u64 may be too large for 64-bit signed integers.
+    # All elements are known; the checks for None are for mypy. A u64 may be too large for a 64-bit signed integer.
     lists = [[min(value, INT64_MAX) for value in values or () if value is not None] for values in view.index_values]
     indices = [ov.Tensor(np.array(values, np.int64)) for values in lists]
     try:
@@ -122,7 +123,7 @@ def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[o
 
 
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
-    """Build a VariadicSplit for each sliced axis, and return the node with the result, a Convert.
+    """Build a VariadicSplit for each sliced axis, and return the last node, which is a Convert.
 
     Return None if the shape or an index is not known, if a step is not 1, or if an axis is added or dropped. Raise
     InvalidSlice if the node breaks the rules of its operator.
@@ -166,13 +167,14 @@ def _build_whole_slice(data: ov.Output) -> ov.Node:
 def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """Build a StridedSlice with one explicit entry for each axis and each new axis.
 
-    A Slice in front of the new StridedSlice handles the entries that a StridedSlice computes wrongly: backward walks
-    through axes that may be empty, and axes that are shrunk by an index known at run time only. A Gather is not used,
-    because it divides by the size of the axis, which may be 0.
+    A Slice in front of it handles the entries that a StridedSlice computes wrongly: backward slices of axes that may be
+    empty, and axes that are shrunk by an index known at run time only. If no entry remains, there is no StridedSlice. A
+    Gather is not used, because it divides by the size of the axis, which may be 0. Data of open rank get an Unsqueeze
+    instead, and scalars a Reshape.
 
     Returns:
-        The replacement with the names of its operators. None if the number of entries or a needed step is not known, or
-        if the rank is not known and the node does more than add axes.
+        The replacement with the names of its operators. None if the number of entries is not known, if the Slice has a
+        masked bound and no known step, or if the rank is not known and the node does anything but add axes.
     """
     if view.count is None:
         return None
@@ -182,10 +184,9 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
         return opset8.reshape(view.inputs[0], _constant([1] * len(view.entries)), special_zero=False), "Reshape"
     output, operators = view.inputs[0], []
     # Entries that shrink an axis by an index that is known only at run time.
-    preselected = {
-        entry for entry in view.entries if entry.kind == "shrink" and _constant_index(view, 0, entry) is None
-    }
-    sliced_first = [entry for entry in view.entries if entry in preselected or view.entry_may_reverse_empty_axis(entry)]
+    preselected = {each for each in view.entries if each.kind == "shrink" and _constant_element(view, 0, each) is None}
+    reversed_entries = set(filter(view.entry_may_reverse_empty_axis, view.entries))
+    sliced_first = [entry for entry in view.entries if entry in preselected | reversed_entries]
     if sliced_first:
         bounds = [bound for entry in sliced_first if (bound := _slice_bounds(view, entry)) is not None]
         if len(bounds) < len(sliced_first):
@@ -193,7 +194,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
         starts_stops_steps = [_join_values(values) for values in zip(*bounds, strict=True)]
         output = opset8.slice(output, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
         operators.append("Slice")
-    reversed_entries = set(sliced_first) - preselected  # The Slice before has done all that these entries do.
+    # The Slice does all that reversed entries do. They become kept axes, which have no position in the inputs.
     entries = [Entry("keep", -1, entry.axis) if entry in reversed_entries else entry for entry in view.entries]
     if any(entry.kind != "keep" for entry in entries):
         output = _build_strided_slice(view, output, entries, preselected).output(0)
@@ -202,7 +203,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
 
 
 def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
-    """Build an Unsqueeze for data of open rank. Return None if the node does more than add axes, or adds none."""
+    """Build an Unsqueeze and name it, or return None unless the node only adds axes. `view.count` must be known."""
     bits = list(zip(view.aligned_masks.ellipsis, view.aligned_masks.new_axis, strict=True))
     kinds = ["ellipsis" if ellipsis else "new" if new else "other" for ellipsis, new in bits]
     if "other" in kinds or "new" not in kinds:
@@ -215,21 +216,21 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 
 
 def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
-    """Return start, stop and step of a Slice that does what an entry of a StridedSlice does.
+    """Return start, stop and step of a Slice that selects the same as an entry of a StridedSlice. It keeps the axis.
 
     Return None if a bound is masked and the sign of the step is unknown, because the sign decides where the bound is.
     """
     if entry.kind == "shrink":
         # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
         return _index_element(view, 0, entry), INT64_MAX, _INT32_MAX
-    masks, step = view.aligned_masks, _constant_index(view, 2, entry)
+    masks, step = view.aligned_masks, _constant_element(view, 2, entry)
     if step is None and (masks.begin[entry.position] or masks.end[entry.position]):
         return None
-    # The bounds that stand for masked ones. If the step is not known, no bound is masked.
-    first, last = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
-    start = first if masks.begin[entry.position] else _read_element(view, 0, entry)
-    stop = last if masks.end[entry.position] else _read_element(view, 1, entry)
-    return start, stop, _read_element(view, 2, entry)
+    # If the step is not known, no bound is masked.
+    masked_start, masked_stop = (0, INT64_MAX) if step is None or step > 0 else (INT64_MAX, INT64_MIN)
+    start = masked_start if masks.begin[entry.position] else _element_or_output(view, 0, entry)
+    stop = masked_stop if masks.end[entry.position] else _element_or_output(view, 1, entry)
+    return start, stop, _element_or_output(view, 2, entry)
 
 
 def _join_values(values: Sequence[int | ov.Output]) -> ov.Output:
@@ -244,10 +245,11 @@ def _join_values(values: Sequence[int | ov.Output]) -> ov.Output:
 def _build_strided_slice(
     view: BuiltInNode, data: ov.Output, entries: Sequence[Entry], preselected: Collection[Entry]
 ) -> ov.Node:
-    """Build a StridedSlice of entries that name all axes, and set only the mask bits that it needs.
+    """Build a StridedSlice in which each axis has an entry of its own. Only the mask bits that it needs are set.
 
-    The entries of `preselected` shrink an axis to its element 0, because a Slice before this node selects one element.
+    The entries of `preselected` shrink their axis to element 0, the only one that the Slice before the new node leaves.
     """
+    # The Slice before changes only axes whose entries are now `keep` or `shrink`, so `shape` holds for all others.
     shape = view.inputs[0].get_partial_shape()
     # Any slice of an axis of size 0 is the whole axis.
     whole = {entry for entry in entries if entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0)}
@@ -255,6 +257,7 @@ def _build_strided_slice(
     new_axis_mask, shrink_axis_mask = (tuple(int(each.kind == kind) for each in entries) for kind in ("new", "shrink"))
 
     def build_mask(bits: Sequence[int]) -> tuple[int, ...]:
+        # Whole axes ignore their bounds. Shrunk axes get no bits, because the plugin misreads a begin mask on them.
         return tuple(bits[entry.position] if entry in sliced else int(entry in whole) for entry in entries)
 
     begin_mask, end_mask = build_mask(view.aligned_masks.begin), build_mask(view.aligned_masks.end)
@@ -274,26 +277,24 @@ def _index_list(
 ) -> ov.Output:
     """Return the list of begin (`index` 0), end (1) or strides (2) for entries of a StridedSlice.
 
-    An entry whose element is not read is None and gets 1. A preselected entry gets 0, because the Slice before this
-    node leaves one element of its axis.
+    An entry whose element is not read is None and gets 1. A preselected entry, which only occurs in begin, gets 0,
+    because the Slice before the new node leaves one element of the entry's axis.
     """
     positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
     values = view.index_values[index] if index < len(view.index_values) else []
-    # An input that is not constant is used unchanged if these are all of its elements, in order.
+    # An input with unknown elements is used as a whole if these are all of its elements, in order.
     if (values is None or None in values) and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
-    elements: list[int | ov.Output] = []
-    for entry in entries:
-        if entry is None or entry in preselected:
-            elements.append(1 if entry is None else 0)
-        else:
-            elements.append(_read_element(view, index, entry))
+    elements = [
+        1 if entry is None else 0 if entry in preselected else _element_or_output(view, index, entry)
+        for entry in entries
+    ]
     return _join_values(elements)
 
 
-def _read_element(view: BuiltInNode, index: int, entry: Entry) -> int | ov.Output:
-    """Return the element of an index input for an entry: a number if it is constant, or else an output."""
-    value = _constant_index(view, index, entry)
+def _element_or_output(view: BuiltInNode, index: int, entry: Entry) -> int | ov.Output:
+    """Return the element of an index input for an entry: a clamped number if it is constant, or else an output."""
+    value = _constant_element(view, index, entry)
     return _index_element(view, index, entry) if value is None else _clamp(value, index)
 
 
@@ -307,21 +308,22 @@ def _index_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
 
 
 def _to_whole_bytes(source: ov.Output) -> ov.Output:
-    """Return an index input, converted to 64 bits if it has elements of 4 bits, which Model.evaluate reads wrongly."""
+    """Return an index input, converted to 64 bits if its elements are packed, because Model.evaluate misreads these."""
     return source if source.get_element_type().bitwidth >= 8 else opset1.convert(source, "i64").output(0)
 
 
-def _constant_index(view: BuiltInNode, index: int, entry: Entry) -> int | None:
-    """Return the element of an index input for an entry, or None if it is not constant. Strides default to 1."""
+def _constant_element(view: BuiltInNode, index: int, entry: Entry) -> int | None:
+    """Return an entry's element of index input `index`; None if it is not constant, 1 if there are no strides."""
     if index >= len(view.index_values):
         return 1
     values = view.index_values[index]
     return None if values is None else values[entry.position]
 
 
-def _clamp(value: int, index: int) -> int:
+def _clamp(value: int, input_index: int) -> int:
     """Clamp an element to the range that every engine reads alike. Index input 2 holds the steps."""
-    least = -_INT32_MAX if index == 2 else INT64_MIN
+    # A step of -2^31 or below ends the process, because the CPU plugin divides INT32_MIN by -1.
+    least = -_INT32_MAX if input_index == 2 else INT64_MIN
     return min(max(value, least), INT64_MAX)
 
 

@@ -52,7 +52,7 @@ class SlicedSize(NamedTuple):
 def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int | None) -> SlicedSize:
     """Return the bounds of the size of an axis after slicing.
 
-    If the step is known, the bounds are as tight as possible.
+    If the step is known, the bounds are as tight as possible. Only a very large size of an unbounded axis is widened.
 
     For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
     end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
@@ -82,8 +82,8 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
                 low, high = min(low, count), max(high, count)
                 keeps_size = keeps_size and count == size
     # A slice that takes every |step|-th element of an unbounded axis is unbounded, too. `high` is then close to
-    # INT64_MAX / |step|, so half of that serves as the limit. A bound above the limit that comes from a large index is
-    # lost, which makes the result less exact but not wrong.
+    # INT64_MAX / |step|, so half of this quotient serves as the limit. A large index may also bound `high` by a number
+    # above the limit. To drop this bound makes the result less exact but not wrong.
     if axis.high == INT64_MAX and high >= max(INT64_MAX // abs(step) // 2, _MIN_UNBOUNDED):
         high = INT64_MAX
     return SlicedSize(Bounds(low, high), keeps_size)

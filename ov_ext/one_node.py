@@ -71,7 +71,7 @@ class OneNode:
         unsafe = [defect for defect in self.defects_on(engine) if defect.is_unsafe_on(engine)]
         if unsafe:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
-            raise ModelError(f"it was not run, because it ends the process on such a node ({reasons}).")
+            raise ModelError(f"the node was not run, because this engine ends the process on such a node ({reasons}).")
         try:
             model, tensors = self._make_model(is_custom=engine == OURS.name), [self._make_tensor(data)]
             outputs = infer(model, tensors, {}) if engine == OPENVINO_CPU else evaluate(model, tensors)
@@ -80,7 +80,7 @@ class OneNode:
             raise ModelError(last_sentence(error)) from None
 
     def select(self, data: Bytes) -> list[Bytes]:
-        """Return the bytes of each output, as the specification selects them."""
+        """Return the expected bytes of each output, which the specification selects from `data`."""
         return [_select_bytes(cut.region, data, self._element) for cut in self._node.cuts]
 
     def count_bytes(self) -> int:
@@ -119,9 +119,7 @@ class OneNode:
         if kind in SLICES:
             return make_node(SLICE, inputs) if is_custom else opset8.slice(*inputs)
         masks = masks_of(self._node_in_model)
-        if is_custom:
-            return make_node(STRIDED_SLICE, inputs, masks)
-        return strided_slice(inputs, masks)
+        return make_node(STRIDED_SLICE, inputs, masks) if is_custom else strided_slice(inputs, masks)
 
     def _make_tensor(self, data: Bytes) -> ov.Tensor:
         """Copy the bytes of the data into a tensor of the node's type and shape."""

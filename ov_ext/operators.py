@@ -30,8 +30,8 @@ def Slice(inputs: Sequence[Any]) -> ov.Node:  # noqa: N802 - an operator's name
 
     Args:
         inputs: `data` of any type but u3 and u6, and of rank 1 or more; `start`, `stop`, `step` and, optionally,
-            `axes`: lists of integers of one length, with one entry for each sliced axis. Without `axes`, the first axes
-            are sliced. An input is a node of one output, an output of a node, or values that become a constant.
+            `axes`: lists of integers of the same length, with one entry for each sliced axis. Without `axes`, the first
+            axes are sliced. An input is a node of one output, an output of a node, or values that become a constant.
 
     Returns:
         The node, whose output has the rank of `data`.
@@ -63,9 +63,9 @@ def StridedSlice(  # noqa: N802
 
     Args:
         inputs: `data` of any rank, and any type but u3 and u6; `begin`, `end` and, optionally, `strides` (all 1 by
-            default): lists of integers of one length. For the kinds of inputs, see `Slice`.
-        begin_mask: Entries whose axis is selected from its beginning.
-        end_mask: Entries whose axis is selected to its end.
+            default): lists of integers of the same length. For the kinds of inputs, see `Slice`.
+        begin_mask: Entries whose `begin` is ignored: they start at the first element in the direction of the stride.
+        end_mask: Entries whose `end` is ignored: they stop behind the last element in that direction.
         new_axis_mask: Entries that insert an axis of size 1.
         shrink_axis_mask: Entries that select one element and drop its axis.
         ellipsis_mask: The entry that stands for all axes without an entry.
@@ -135,8 +135,8 @@ def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
         InvalidSlice: A mask holds a number that does not fit into 64 bits. Only 0 and 1 are valid.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # Only masks beyond 64 bits are checked here. The native operator checks the others after its inputs, as the Python
-    # operator does.
+    # Only masks with a number beyond 64 bits are checked here. The native operator checks the others after its inputs,
+    # as the Python operator does.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()

@@ -60,11 +60,11 @@ class OpenVINOGraph:
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
-        # For each node in `nodes`, its position in `get_ordered_ops()`.
+        # The position of each node of `nodes` in `get_ordered_ops()`.
         self._positions: list[int] = []
-        # By the name of a value: the position of its node in `get_ordered_ops()` and the index of the output.
+        # Maps the name of a value to the position of its node in `get_ordered_ops()` and the index of the output.
         self._outputs_by_name: dict[str, tuple[int, int]] = {}
-        # The names of the values by `_key`. A Constant has a name only if a Result reads it.
+        # Maps the `_key` of a value to its name. A Constant has a name only if a Result reads it.
         self._names: dict[tuple[str, int], str] = {}
         nodes: list[GraphNode] = []
         results = [_key(result.input_value(0)) for result in model.get_results()]
@@ -82,7 +82,7 @@ class OpenVINOGraph:
                 nodes.append(self._describe(node))
         self.nodes: Sequence[GraphNode] = nodes
         self.parameters = model.inputs
-        self.inputs: Sequence[str] = [name_of(value) for value in self.parameters]
+        self.inputs: Sequence[str] = [self._names[_key(value)] for value in self.parameters]
         self.results = [self._names[key] for key in results]
         self.outputs: Sequence[str] = list(dict.fromkeys(self.results))
 
@@ -105,7 +105,7 @@ class OpenVINOGraph:
     def whole(self) -> WholeModel:
         """Return the whole model, each output once; see `Graph`."""
         if len(self.outputs) < len(self.results):
-            # Empty arrays will do, because `cut` reads their shapes only if it fixes shapes.
+            # This cut only drops repeated Results. It reads the shapes of the arrays only if it fixes shapes.
             return self.cut((), self.outputs, dict.fromkeys(self.inputs, np.empty(0)), {})
         return _serialize(self._model, self.inputs, self.outputs)
 
@@ -137,7 +137,7 @@ class OpenVINOGraph:
                 target.replace_source_output(replacement.output(0))
             values[name] = replacement.output(0)
         model = ov.Model([values[name] for name in outputs], parameters, "cut")
-        # OpenVINO numbers the results of the whole process, and the bytes of a cut must not depend on these numbers.
+        # OpenVINO numbers Result nodes across the whole process. The bytes of a cut must not depend on these numbers.
         for i, result in enumerate(model.get_results()):
             result.set_friendly_name(f"result {i}")
         return _serialize(model, tuple(inputs), tuple(outputs))
@@ -170,10 +170,9 @@ class OpenVINOGraph:
             return
         arrays: list[Any] = [self._value_of(value.get_source_output(), values) for value in op.inputs()]
         if kind == "If":
-            branch = 0 if arrays[0].item() else 1
-            arguments = {
-                port.body_parameter_index: arrays[port.input_index] for port in op.get_input_descriptions(branch)
-            }
+            branch = 0 if arrays[0].item() else 1  # Input 0 is the condition, and body 0 the then branch.
+            ports = op.get_input_descriptions(branch)
+            arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
             if all(array is not None for array in arguments.values()):  # otherwise NumPy lacks a type
                 graph = OpenVINOGraph(op.get_function(branch).clone())  # the branch itself belongs to the If
                 yield _make_body(("then_branch", "else_branch")[branch], graph, arguments)
@@ -181,7 +180,7 @@ class OpenVINOGraph:
             yield from _run_iterations(op, arrays, run)
 
     def _value_of(self, output: ov.Output, values: Mapping[str, Array]) -> Array | None:
-        """Return the array of an output. It is None for a constant of a type that NumPy lacks."""
+        """Return the array of an output, or None for a constant of a type that NumPy lacks."""
         if _is_constant(output):
             return to_array(output.get_node().get_tensor_view())
         return values[self._names[_key(output)]]
@@ -200,7 +199,9 @@ class OpenVINOGraph:
                 value = values.get(name)
                 if isinstance(value, np.ndarray):
                     np.save(folder / f"{kind}_{i}.npy", value.astype(str) if value.dtype == object else value)
-        return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
+        # Outputs of packed types have no arrays, and the script compares either all outputs or none.
+        is_complete = all(isinstance(outputs.get(name), np.ndarray) for name in model.outputs)
+        return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if is_complete else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
         """Write models to numbered IR files, each with its weights, and return the names of the files; see `Graph`."""
@@ -235,11 +236,8 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
     """
     ports = op.get_input_descriptions()
     arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
-    parts = {
-        port.body_parameter_index: _list_parts(arrays[port.input_index], port)
-        for port in ports
-        if isinstance(port, SliceInputDescription)
-    }
+    sliced = [port for port in ports if isinstance(port, SliceInputDescription)]
+    parts = {port.body_parameter_index: _list_parts(arrays[port.input_index], port) for port in sliced}
     merged = [port for port in ports if isinstance(port, MergedInputDescription)]
     counts = list(map(len, parts.values()))
     graph = OpenVINOGraph(op.get_function().clone())
@@ -266,18 +264,17 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
     """Return one run of a body. `arguments` maps the index of each parameter to its array."""
     inputs = {}
     for i, (name, value) in enumerate(zip(graph.inputs, graph.parameters, strict=True)):
-        dtype = numpy_type(value.get_element_type())
         declared = value.get_partial_shape()
         array = np.asarray(arguments[i])
         # The number of an iteration is a scalar here, but its parameter may be a list of one element.
         if declared.is_static and array.ndim != len(declared) and array.size == 1:
             array = array.reshape(tuple(declared.to_shape()))
-        inputs[name] = array.astype(dtype, copy=False)
+        inputs[name] = array.astype(numpy_type(value.get_element_type()), copy=False)
     return Body(title, graph, inputs)
 
 
 def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
-    """Return the part of an array that each of the first iterations reads. `start` and `end` are inclusive."""
+    """Return the parts of an array, one for each of the first `_MAX_ITERATIONS`. `start` and `end` are inclusive."""
     size = array.shape[slices.axis]
     start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
     count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)

@@ -38,7 +38,7 @@ def use_custom_ops(model: ov.Model) -> int:
     lost, because OpenVINO's Python API cannot write them.
 
     Args:
-        model: The model, which is changed in place. Its `rt_info` gets a note about the origin of the operators.
+        model: The model, which is changed in place. If it has operators of ov_ext, its `rt_info` gets `NOTE`.
 
     Returns:
         The number of replaced nodes.
@@ -56,7 +56,7 @@ def use_builtin_ops(model: ov.Model) -> int:
     """Replace the operators of ov_ext by the built-in ones, also in bodies. This undoes `use_custom_ops`.
 
     Args:
-        model: The model, which is changed in place. The note of `use_custom_ops` is removed.
+        model: The model, which is changed in place. The note of `use_custom_ops` is removed. Lost `rt_info` stays lost.
 
     Returns:
         The number of replaced nodes.
@@ -79,27 +79,27 @@ def name_unnamed_nodes(model: ov.Model) -> None:
 
     Otherwise OpenVINO's name for such a node contains the number of nodes that the process has built before it.
     """
-    used_names = {node.get_friendly_name() for node in model.get_ops()}
+    # `get_name` returns OpenVINO's own name, which is also the friendly name of a node without a name.
+    used_names = {name for node in model.get_ops() if (name := node.get_friendly_name()) != node.get_name()}
     numbers = count()
     for node in model.get_ordered_ops():
         for body in bodies_of(node).values():
             name_unnamed_nodes(body)
-        if node.get_friendly_name() == node.get_name():  # OpenVINO's name for a node without a name
+        if node.get_friendly_name() == node.get_name():
             names = (f"{node.get_type_name()}_{i}" for i in numbers)
             node.set_friendly_name(next(name for name in names if name not in used_names))
 
 
 def _has_custom_ops(model: ov.Model) -> bool:
     """Return whether a model or a body in it has operators of ov_ext."""
-    return any(
-        kind_of(node) in CUSTOM or any(map(_has_custom_ops, bodies_of(node).values())) for node in model.get_ops()
-    )
+    nodes = model.get_ops()
+    return any(kind_of(node) in CUSTOM or any(map(_has_custom_ops, bodies_of(node).values())) for node in nodes)
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
-    """Replace each node, also in bodies, for which `make` returns another one. Return the number of replaced nodes.
+    """Replace each node for which `make` returns another one, also in bodies. Return the number of replaced nodes.
 
-    The new nodes get the names and the `rt_info` of the old ones, and the shapes in the model are inferred again.
+    For names and `rt_info`, see `_copy_names_and_info`. The shapes in the model are inferred again.
     """
     replaced = 0
     for node in model.get_ordered_ops():
@@ -167,8 +167,7 @@ def _build_built_in(node: ov.Node) -> ov.Node:
 def strided_slice(inputs: list[ov.Output], masks: Masks) -> ov.Node:
     """Build the built-in StridedSlice.
 
-    OpenVINO requires the strides, which are 1 if they are missing, and masks of one length. Shorter masks are padded
-    with 0.
+    OpenVINO requires strides, and masks of equal length. Missing strides are 1, and shorter masks are padded with 0.
     """
     if len(inputs) == 3:
         inputs = [*inputs, ones_like(inputs[1])]

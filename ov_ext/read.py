@@ -10,7 +10,7 @@ import openvino as ov
 from ov_ext.error_text import last_sentence
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import bodies_of, inputs_of, kind_of, masks_of
-from ov_ext.static_values import bounds_of, element_bounds, index_array, is_integral
+from ov_ext.static_values import bounds_of, element_bounds, is_integral, read_integers
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.axis import INT64_MAX
@@ -41,7 +41,7 @@ _ONNX_NAMES = {
 
 
 def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> None:
-    """Reshape a model, so that its inputs have these shapes.
+    """Reshape a model, so that its inputs have these shapes. If two names mean one input, the last shape counts.
 
     Raises:
         UsageError: `input_shapes` names an input that the model lacks, a size is too large, or a shape contradicts the
@@ -49,15 +49,13 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
     """
     shapes = {}
     for name, shape in input_shapes.items():
-        matching = [
-            value for value in model.inputs if name in (*value.get_names(), value.get_node().get_friendly_name())
-        ]
+        matching = [port for port in model.inputs if name in (*port.get_names(), port.get_node().get_friendly_name())]
         if not matching:
             names = ", ".join(repr(name_of(value)) for value in model.inputs)
             raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {names}.")
         if any(size >= INT64_MAX for size in shape):
             raise UsageError(
-                f"the shape of input {name!r} must have sizes below 2**63 - 1, which OpenVINO reads as open, "
+                f"the shape of input {name!r} must have sizes below 2**63 - 1 (OpenVINO reads that size as open), "
                 f"got {list(shape)}."
             )
         declared, wanted = matching[0].get_partial_shape(), ov.PartialShape(list(shape))
@@ -86,7 +84,7 @@ def name_of(value: ov.Output) -> str:
 
 @with_openvino_lock
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """Read the slicing nodes of a model and of its bodies, in topological order. They may be operators of ov_ext."""
+    """Read the slicing nodes, built-in or of ov_ext, of a model and of its bodies, in topological order."""
     constants, hint = _find_constants(model), _shapes_hint(model)
     return [
         _read_node(node, scope, hint, is_constant=node.get_instance_id() in constants)
@@ -96,13 +94,12 @@ def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
 
 def slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
     """Return the nodes that `read_slicing_nodes` reads, in the same order, each with its scope."""
-    return (
-        (scope, node) for scope, node in nodes_with_scope(model) if kind_of(node) in SLICES | STRIDED_SLICES | SPLITS
-    )
+    kinds = SLICES | STRIDED_SLICES | SPLITS
+    return ((scope, node) for scope, node in nodes_with_scope(model) if kind_of(node) in kinds)
 
 
 def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
-    """Yield the nodes of a model and of the bodies in it, each with its scope, the names of the bodies around it."""
+    """Yield the nodes of a model in `scope` and of its bodies, with their scopes: the names of the enclosing bodies."""
     for node in model.get_ordered_ops():
         yield scope, node
         for title, body in bodies_of(node).items():
@@ -132,7 +129,7 @@ def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
 
 
 def _declared_dim(dim: ov.Dimension) -> int | range | None:
-    """Return a known size, or the range of an open one up to `_MAX_SIZE`. Return None if it may have any value."""
+    """Return a known size, None for a size without bounds, or else the range up to `_MAX_SIZE` or the lower bound."""
     low, high = bounds_of(dim)
     if low == high:
         return low
@@ -196,7 +193,7 @@ def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
         (axis,) = _read_indices(node.input_value(1))
         if kind[0] == "Split":
             split_spec = SplitSpec.evenly(axis, sizes, node.get_output_size())
-        else:  # A length of -1 stands for the rest of the axis.
+        else:  # A VariadicSplit, in which a length of -1 stands for the rest of the axis.
             split_spec = SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2)))
         return split_spec, split_spec.resolve(sizes)
     starts, ends, *further = (_read_indices(source) for source in inputs_of(node)[1:])
@@ -220,7 +217,7 @@ def _read_indices(source: ov.Output) -> tuple[int, ...]:
     if element.is_static() and not is_integral(element):
         raise InvalidSlice(f"an index input must hold integers, got {element.get_type_name()}")
     if node.get_type_name() == "Constant":
-        return tuple(map(int, index_array(node).reshape(-1).tolist()))
+        return tuple(map(int, read_integers(node).reshape(-1).tolist()))
     bounds = element_bounds(source)
     if bounds is None or not np.array_equal(*bounds):
         raise DynamicSlice(f"an index comes from {node.get_type_name()} {node.get_friendly_name()!r}, not a constant")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -32,18 +32,25 @@ def run_model(
     """
     model = read_model_bytes(whole.data, whole.weights, whole.data_folder)
     try:
-        for kind, ports, names in (("inputs", model.inputs, whole.inputs), ("outputs", model.outputs, whole.outputs)):
-            if len(ports) != len(names):
-                raise ModelError(f"OpenVINO reads it as a model of {len(ports)} {kind}, but it has {len(names)}.")
-        positions = {name: i for i, value in enumerate(model.inputs) for name in value.get_names()}
-        # OpenVINO may order the inputs differently. An input without a tensor name is found by its position.
-        names_by_index = {positions.get(name, i): name for i, name in enumerate(whole.inputs)}
-        tensors = [to_tensor(inputs[names_by_index[i]], port.get_element_type()) for i, port in enumerate(model.inputs)]
+        if len(model.outputs) != len(whole.outputs):
+            raise ModelError(f"OpenVINO reads {len(model.outputs)} outputs, but the model has {len(whole.outputs)}.")
+        names = _match_inputs(model, whole.inputs)
+        tensors = [to_tensor(inputs[n], port.get_element_type()) for n, port in zip(names, model.inputs, strict=True)]
         results = infer(model, tensors, options) if is_compiled else evaluate(model, tensors)
         outputs = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=True)}
     except RuntimeError as error:
         raise ModelError(last_sentence(error)) from None
     return {name: array for name, array in outputs.items() if array is not None}
+
+
+def _match_inputs(model: ov.Model, names: Sequence[str]) -> Sequence[str]:
+    """Return the name of each input of the model that OpenVINO read. OpenVINO drops ONNX inputs that no node reads."""
+    matches = [next((name for name in names if name in port.get_names()), "") for port in model.inputs]
+    if "" not in matches and len(set(matches)) == len(matches):
+        return matches
+    if len(matches) != len(names):
+        raise ModelError(f"OpenVINO reads {len(matches)} inputs, but the model has {len(names)}.")
+    return names  # Inputs without tensor names of their own are matched by position.
 
 
 def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
@@ -58,7 +65,7 @@ def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str])
 
 
 def evaluate(model: ov.Model, tensors: list[ov.Tensor]) -> list[ov.Tensor]:
-    """Return the outputs of a model by Model.evaluate.
+    """Return the outputs that Model.evaluate computes for a model.
 
     Raises:
         ModelError: Model.evaluate lacks an operator.

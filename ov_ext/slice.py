@@ -26,12 +26,12 @@ class Slice(SlicingOp):
             self.set_inputs(inputs)
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Turn indices that are attributes into constant inputs. A Slice has no other attributes.
+        """Connect indices that are stored as attributes; see `restore_constant_inputs`.
 
         Raises:
             InvalidSlice: An attribute is not a list of integers.
         """
-        self.connect_fixed(visitor)
+        self.restore_constant_inputs(visitor)
         return True
 
     def check_inputs(self) -> None:
@@ -44,7 +44,7 @@ class Slice(SlicingOp):
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return the bounds of each output size; see `SlicingOp`."""
+        """Return the bounds of each output size, and the input axis of the same size; see `SlicingOp`."""
         output: list[tuple[Bounds, int | None]] = [(size, axis) for axis, size in enumerate(sizes)]
         start, stop, step, *axes_bounds = indices
         axes = self._list_axes(axes_bounds, self.entry_count(), len(sizes))
@@ -69,7 +69,7 @@ class Slice(SlicingOp):
         Raise InvalidSlice if an axis is out of range or named twice, or if there are more axes than `rank`.
 
         Args:
-            axes_bounds: The bounds of the elements of the input `axes`; an empty list if there is no such input.
+            axes_bounds: A list of the bounds of the elements of the input `axes`; empty if there is no such input.
             count: The number of sliced axes.
             rank: The rank of the data.
         """

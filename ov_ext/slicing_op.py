@@ -18,10 +18,10 @@ from ov_ext.static_values import (
     dimension,
     element_bounds,
     exact_elements,
-    index_array,
     is_integral,
     list_bounds,
     list_length,
+    read_integers,
     to_index_list,
 )
 from sliceport.errors import InvalidSlice
@@ -56,14 +56,14 @@ class _Cache:
         self._last: tuple[list[ov.Output], _Results] | None = None
 
     def get_for_constants(self, sources: list[ov.Output]) -> _Results | None:
-        """Return the cached results for the indices in `sources`. Return None if a source is not a Constant."""
+        """Return the results, cached or new, for Constants of indices. Return None if a source is not a Constant."""
         last = self._last
         if last is not None and last[0] == sources:
             return last[1]
         nodes = [source.get_node() for source in sources]
         if not all(isinstance(node, ov.op.Constant) for node in nodes):
             return None
-        results = self.get([index_array(node) for node in nodes])
+        results = self.get([read_integers(node) for node in nodes])
         self._last = sources, results
         return results
 
@@ -120,7 +120,7 @@ class SlicingOp(ov.Op):
     ) -> list[tuple[Bounds, int | None]] | None:
         """Return the output sizes, or None if the rank of the output is open.
 
-        Each size has its bounds, and the input axis that always has the same size, or None without such an axis.
+        Each output size is a pair: its bounds, and the axis of the data that always has this size, or None.
 
         Args:
             sizes: The bounds of each size of the data.
@@ -148,15 +148,15 @@ class SlicingOp(ov.Op):
         raise NotImplementedError
 
     def check_lists(self, max_length: int | None = None) -> None:
-        """Check the number of inputs, and that the index inputs are lists of integers of one length.
+        """Check the number of inputs, and that the index inputs are lists of integers of the same length.
 
-        Unknown types and shapes are not checked. `max_length` is the rank of the data, if it limits the lengths of the
-        lists. None or 0 disables this limit.
+        Unknown types and shapes are not checked. Unless `max_length` is None or 0, it limits the lengths of the lists,
+        as the rank of the data does in Slice.
 
         Raises:
-            InvalidSlice: An input is missing, or has another type, rank or length.
+            InvalidSlice: The number of inputs is wrong, or an index input has a wrong type, rank or length.
         """
-        # The last index input is optional, and the data are one input more.
+        # The least inputs are the data and all index inputs but the last, which is optional.
         count, least = self.get_input_size(), len(self.index_names)
         if count not in (least, least + 1):
             raise InvalidSlice(f"it needs {least} or {least + 1} inputs, got {count}")
@@ -183,7 +183,7 @@ class SlicingOp(ov.Op):
     # Called by OpenVINO.
 
     def validate_and_infer_types(self) -> None:
-        """Set the output's type and shape, and the bounds of its elements if the data are a list.
+        """Set the output's type and shape and, if the data are a list with known bounds, the bounds of its elements.
 
         Raises:
             InvalidSlice: The inputs or attributes break the rules of the operator.
@@ -204,19 +204,19 @@ class SlicingOp(ov.Op):
         element = self._check_types(data, outputs[0])
         try:
             if element in _PACKED or element == "string" or element in REFUSED_ELEMENTS:
-                region = self.region(tuple(data.shape), _list_indices(_index_arrays(inputs)))
+                region = self.region(tuple(data.shape), _list_indices(_read_index_inputs(inputs)))
                 _copy_special_elements(element, region, data, outputs[0])
                 return True
             source = data.data
             # OpenVINO passes a TensorVector. Reading the index tensors in it takes longer than copying a small tensor.
-            # So the plans are first looked up by the Constants at the inputs, whose elements are not read again.
+            # So the cache is first searched by the Constants at the inputs, without reading their elements again.
             is_from_openvino = type(inputs) is TensorVector
             cached = self._cache.get_for_constants(self._index_sources()) if is_from_openvino else None
             if cached is None:
-                cached = self._cache.get(_index_arrays(inputs))
+                cached = self._cache.get(_read_index_inputs(inputs))
             plan = cached.plans.get(source.shape)
             if plan is None:
-                plan = Plan(self.region(source.shape, _list_indices(_index_arrays(inputs))))
+                plan = Plan(self.region(source.shape, _list_indices(_read_index_inputs(inputs))))
                 _store_in_cache(cached.plans, source.shape, plan)
         except InvalidSlice as error:
             raise InvalidSlice(f"{self.label()}: {error}.") from None
@@ -235,15 +235,15 @@ class SlicingOp(ov.Op):
         return new
 
     def without_inputs(self) -> SlicingOp:
-        """Return the same operator without inputs."""
+        """Return a new operator of this class without inputs. A class with attributes overrides this to copy them."""
         return type(self)()
 
-    def clear_cache(self) -> None:
+    def start_new_cache(self) -> None:
         """Start a new cache after a change of attributes. Clones keep the old one."""
         self._cache = _Cache()
 
-    def connect_fixed(self, visitor: Any) -> None:
-        """Turn indices that `visitor` reads from attributes into constant inputs.
+    def restore_constant_inputs(self, visitor: Any) -> None:
+        """Read the indices that are stored as attributes with `visitor`, and connect them as constant inputs.
 
         In compiled models, and in the blobs exported from them, operators in C++ hold constant indices as attributes.
 
@@ -277,7 +277,7 @@ class SlicingOp(ov.Op):
         return str(expected.get_type_name())
 
     def _infer_output(self) -> None:
-        """Set the output's type and shape, and the bounds of its elements if the data are a list."""
+        """Set the output's type and shape; see `validate_and_infer_types`. Raise InvalidSlice if a rule is broken."""
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
         sources = self._index_sources()
@@ -287,9 +287,9 @@ class SlicingOp(ov.Op):
             self.set_output_type(0, element, _join_dimensions(shape, cached))
             return
         self.check_inputs()
-        sizes = [] if shape.rank.is_dynamic else list(map(bounds_of, shape))
         indices = [list_bounds(source) for source in sources]
-        output_sizes = None if shape.rank.is_dynamic else self.output_dimensions(sizes, indices)
+        is_open = shape.rank.is_dynamic
+        output_sizes = None if is_open else self.output_dimensions(list(map(bounds_of, shape)), indices)
         if output_sizes is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return
@@ -298,15 +298,16 @@ class SlicingOp(ov.Op):
         dims_or_axes = [dimension(bounds) if axis is None else axis for bounds, axis in output_sizes]
         self.set_output_type(0, element, _join_dimensions(shape, dims_or_axes))
         # Elements of a list may have bounds, too, which must be set each time. So the shape of a list is not cached.
-        if len(sizes) != 1 and results is not None:
+        if len(shape) != 1 and results is not None:
             _store_in_cache(results.shapes, str(shape), dims_or_axes)
-        if len(sizes) == 1 and all(index is not None for index in indices):
+        if len(shape) == 1 and all(index is not None for index in indices):
             self._propagate_values(indices)
 
     def _propagate_values(self, indices: Sequence[list[Bounds] | None]) -> None:
-        """Set the bounds and symbols of the output's elements. The data are a list.
+        """Set the bounds of the output's elements, and their symbols if all data elements have symbols.
 
-        Nothing is set if the bounds of the data or the elements of an index input are not known.
+        The data must have rank 1. Nothing is set for an empty output, or if the bounds of the data or an index are not
+        known.
         """
         source, elements = self.input_value(0), tuple(map(exact_elements, indices))
         bounds = element_bounds(source)
@@ -330,8 +331,8 @@ def _join_dimensions(shape: ov.PartialShape, dims: Sequence[ov.Dimension | int])
     return ov.PartialShape([shape[dim] if isinstance(dim, int) else dim for dim in dims])
 
 
-def _index_arrays(inputs: Any) -> list[Any]:
-    return [index_array(inputs[i]) for i in range(1, len(inputs))]  # Input 0 is the data.
+def _read_index_inputs(inputs: Any) -> list[Any]:
+    return [read_integers(inputs[i]) for i in range(1, len(inputs))]  # Input 0 is the data.
 
 
 def _list_indices(arrays: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
@@ -346,7 +347,7 @@ def _store_in_cache(cache: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _copy_special_elements(element: str, region: Region, data: ov.Tensor, output: ov.Tensor) -> None:
-    """Copy the selected strings, or the selected elements of less than a byte. Raise InvalidSlice for u3 and u6."""
+    """Copy the selected strings, or the selected elements smaller than a byte. Raise InvalidSlice for u3 and u6."""
     if element in REFUSED_ELEMENTS:
         raise InvalidSlice(f"elements of type {element} cannot be sliced")
     output.shape = region.output_shape

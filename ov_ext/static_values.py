@@ -35,17 +35,14 @@ _MAX_ELEMENTS = 1024
 """Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer."""
 _NOT_MONOTONIC = frozenset({"FloorMod", "SquaredDifference"})
 _NOT_MONOTONIC_BELOW_0 = frozenset({"Abs", "Power", "ReduceProd"})
-"""Operators that are monotonic if no number is negative; see `_has_wrong_bounds`."""
+"""Operators that are monotonic if no number is negative; see `_may_have_wrong_bounds`."""
 _NARROW = frozenset({"boolean", "i8", "u8"})
 """Element types that hold only some of the sizes of axes."""
 
 
 def as_constant(array: Array) -> ov.Node:
-    """Return a constant of an array. An empty list, which NumPy makes float64, becomes a constant of type i64."""
-    if array.size:
-        return ov.op.Constant(array)
-    element = ov.Type.i64 if array.dtype == np.float64 else ov.Type(array.dtype)
-    return ov.op.Constant(element, ov.Shape(array.shape), [])
+    """Return a constant of an array, which may be empty."""
+    return ov.op.Constant(array) if array.size else ov.op.Constant(ov.Type(array.dtype), ov.Shape(array.shape), [])
 
 
 def as_indices(values: list[int]) -> ov.Node:
@@ -62,8 +59,8 @@ def as_indices(values: list[int]) -> ov.Node:
 def as_output(value: Any, index: int, label: str) -> ov.Output:
     """Turn `value` into an output to which an input of a node can be connected.
 
-    `value` is an output, a node of one output, or an array or numbers, which become a constant. Errors call it input
-    `index` of `label`.
+    `value` is an output, a node with one output, or an array or numbers to make a constant of. Errors call `value`
+    input `index` of `label`.
 
     Raises:
         InvalidSlice: `value` is of another kind.
@@ -71,19 +68,21 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
     if isinstance(value, ov.Output):
         return value
     if isinstance(value, ov.Node):
-        if value.get_output_size() != 1:
-            raise InvalidSlice(f"{label}: input {index} is a node of {value.get_output_size()} outputs; pass one.")
+        if (count := value.get_output_size()) != 1:
+            raise InvalidSlice(f"{label}: input {index} is a node of {count} outputs; pass one of its outputs.")
         return value.output(0)
     try:
-        return as_constant(np.asarray(value)).output(0)
+        # An empty list stands for indices, but NumPy makes float64 of it.
+        dtype = np.int64 if isinstance(value, (list, tuple)) and not np.size(value) else None
+        return as_constant(np.asarray(value, dtype)).output(0)
     except (RuntimeError, TypeError, ValueError):
         raise InvalidSlice(f"{label}: input {index} is neither a node, an output nor an array.") from None
 
 
 def ones_like(source: ov.Output | ov.Node) -> ov.Output:
-    """Return a list of ones, as long as a list of indices and of its type.
+    """Return a list of ones with the length and the element type of `source`, a list of indices.
 
-    If that type is not known, the ones are of type i64. The result is a constant if the length is known.
+    If the type is not known, the ones are of type i64. The result is a constant if the length is known.
     """
     source = source if isinstance(source, ov.Output) else source.output(0)
     element = source.get_element_type() if source.get_element_type().is_static() else ov.Type.i64
@@ -105,7 +104,7 @@ def dimension(bounds: Bounds) -> ov.Dimension:
 
 
 def is_integral(element: ov.Type) -> bool:
-    """Return whether indices can have an element type."""
+    """Return whether `element` is a type that indices can have."""
     return element.get_type_name() in _INTEGRAL
 
 
@@ -121,9 +120,9 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
     """Return the bounds of each element of a list of integers, or None if they are not known; see `element_bounds`."""
     node = source.get_node()
     kind = node.get_type_name()
-    if kind == "Constant" and is_integral(source.get_element_type()):
-        return [Bounds(value, value) for value in to_index_list(index_array(node))]
-    if kind in ("Constant", "Parameter"):
+    if kind == "Constant" and is_integral(source.get_element_type()):  # of any rank
+        return [Bounds(value, value) for value in to_index_list(read_integers(node))]
+    if kind in ("Constant", "Parameter"):  # not integers, or not known before the model runs
         return None
     bounds = element_bounds(source)
     if bounds is None:
@@ -141,8 +140,8 @@ def exact_elements(bounds: Sequence[Bounds] | None) -> tuple[int, ...] | None:
     return tuple([bound.low for bound in bounds])
 
 
-def index_array(source: ov.Tensor | ov.Node) -> Array:
-    """Return the elements of a tensor or Constant of integers. Elements of 4 bits, packed in pairs, become bytes."""
+def read_integers(source: ov.Tensor | ov.Node) -> Array:
+    """Return the elements of a tensor or Constant of integers. Elements of 4 bits are unpacked to int8."""
     if source.get_element_type().bitwidth >= 8:
         return np.asarray(source.data)
     packed = source.data.reshape(-1).view(np.uint8)
@@ -166,12 +165,12 @@ def to_index_list(values: Array) -> list[int]:
 
 
 def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
-    """Return the least and the greatest value of each element of a list of integers, as OpenVINO evaluates them.
+    """Return the bounds (least and greatest value) of each element of a list of integers, as evaluated by OpenVINO.
 
-    OpenVINO also stores these bounds in the tensors of the list and of the values that it is computed from.
+    OpenVINO also stores the bounds in the tensors of the list and of the values from which the list is computed.
 
     The result is None if the bounds are not known, if the list is empty or has more than `_MAX_ELEMENTS` elements, if
-    elements have 4 bits, or if OpenVINO may evaluate wrong bounds for an operator that the list is computed from.
+    elements have 4 bits, or if OpenVINO may evaluate wrong bounds for an operator from which the list is computed.
     """
     element = source.get_element_type()
     length = list_length(source)
@@ -179,7 +178,7 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
     if length is None or not 0 < length <= _MAX_ELEMENTS or not is_integral(element) or element.bitwidth < 8:
         return None
     # OpenVINO replaces a value by its bounds if they are equal, so wrong bounds must not be stored.
-    if _has_wrong_bounds(_list_sources(source.get_node())):
+    if _may_have_wrong_bounds(_list_sources(source.get_node())):
         return None
     _store_bounds(source)
     tensor = source.get_tensor()
@@ -203,8 +202,8 @@ def _list_sources(last: ov.Node) -> list[ov.Node]:
     return list(nodes.values())
 
 
-def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
-    """Return whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from.
+def _may_have_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
+    """Return whether OpenVINO may evaluate wrong bounds for one of `nodes`, from which a value is computed.
 
     OpenVINO applies an operator to the bounds of its inputs, and takes the results for the bounds of its output. This
     is wrong if the operator is not monotonic or numbers wrap around.
@@ -226,9 +225,9 @@ def _has_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
 def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
     """Return whether a value that is computed from `nodes` may be negative.
 
-    This is so if a node subtracts or negates, or is a constant with a negative number. The elements of a constant are
-    not read, and count as negative, if they are strings, if they have less than a byte, or if there are too many. Other
-    nodes do not matter, because OpenVINO has no bounds for lists that depend on the elements of a Parameter.
+    This is so if a node subtracts or negates, or is a constant with a negative number. A constant of strings, of
+    elements smaller than a byte, or of too many elements is not read and counts as negative. No other node matters:
+    shapes are not negative, and OpenVINO has no bounds for lists that depend on the elements of a Parameter.
     """
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0)

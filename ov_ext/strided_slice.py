@@ -29,13 +29,13 @@ class StridedSlice(SlicingOp):
             self.set_inputs(inputs)
 
     def without_inputs(self) -> StridedSlice:
-        """Return the same operator without inputs."""
+        """Return a new operator with the same masks and without inputs."""
         copy = type(self)()
         copy._masks = self._masks
         return copy
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Write or read the masks, and turn indices that are attributes into constant inputs.
+        """Write or read the masks, and connect indices that are stored as attributes; see `restore_constant_inputs`.
 
         Raises:
             InvalidSlice: A mask or an index attribute is not a list of integers. `check_inputs` checks the bits.
@@ -48,8 +48,8 @@ class StridedSlice(SlicingOp):
             raise InvalidSlice(f"{self.label()}: the masks must be lists of integers.") from None
         # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
         self._masks = Masks.of(lists)
-        self.connect_fixed(visitor)
-        self.clear_cache()
+        self.restore_constant_inputs(visitor)
+        self.start_new_cache()
         return True
 
     def check_inputs(self) -> None:
@@ -60,9 +60,9 @@ class StridedSlice(SlicingOp):
     def output_dimensions(
         self, sizes: list[Bounds], indices: list[list[Bounds] | None]
     ) -> list[tuple[Bounds, int | None]] | None:
-        """Return the bounds of each output size; see `SlicingOp`."""
+        """Return the bounds of each output size, and the input axis of the same size; see `SlicingOp`."""
         count = self.entry_count()
-        if count is None:  # New and dropped axes are not known either.
+        if count is None:  # It is then open which mask bits apply, and so the rank of the output.
             return None
         begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]  # strides are 1 by default
         masks = self._masks.align(count)

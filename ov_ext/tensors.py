@@ -32,7 +32,7 @@ def numpy_type(element: ov.Type) -> np.dtype[Any] | None:
 
 
 def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
-    """Copy the bytes of an array into a tensor of elements of the type `element`, which must have the same width.
+    """Copy an array into a tensor of the type `element`, whose width must be that of the array. Strings stay strings.
 
     Raises:
         ModelError: `numpy_type` has no type for the elements.

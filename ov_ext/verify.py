@@ -24,7 +24,7 @@ from sliceport.diffing.side import Side, read_side
 from sliceport.diffing.verify import Trial, Verification, Verifier
 from sliceport.engines.engine import Value
 from sliceport.engines.registry import model_engines
-from sliceport.errors import InvalidSlice, ModelError
+from sliceport.errors import InvalidSlice, ModelError, UsageError
 from sliceport.formats import InputShapes, declared_shapes, format_of
 from sliceport.wording import group_nodes
 
@@ -47,8 +47,8 @@ def verify_hardening(
     engines may compute nodes with defects wrongly, so operators of ov_ext replace these nodes in the original model
     first. For a model of another format the reference is the default of `diff --against`.
 
-    Outputs whose elements are only moved must be equal bit for bit, all others within the tolerance of their type. If
-    Model.evaluate computes both models, all outputs must be equal bit for bit.
+    Outputs whose elements are only moved must be equal bit for bit, all others within the tolerance of their type. The
+    outputs by Model.evaluate must all be equal bit for bit if Model.evaluate is also the reference.
 
     Args:
         before: The original model: a file's path, or an `openvino.Model`.
@@ -60,16 +60,16 @@ def verify_hardening(
     Raises:
         UsageError: An array or a shape does not fit the model; or see `backend`.
         ModelError: The original model cannot be read, or the reference does not run it.
-        NotVerified: Neither engine runs the hardened model, an output cannot be compared, or the original model
+        NotVerified: Neither engine runs either of the models, an output cannot be compared, or the original model
             does not compute the same twice.
-        MissingExtra: The package of the reference is not installed.
+        MissingExtra, MemoryError, BudgetSpent, ChildLost: See `Verifier.make_runs`.
     """
     engines = model_engines()
     plugin, evaluate = Side(engines[OPENVINO_CPU], {"precision": "f32"}), Side(engines[OPENVINO], {})
     format_ = format_of(before)
     graph_before: Graph
     if format_.name == "openvino":
-        graph_before, references = OpenVINOGraph(_replace_wrong_nodes(read_with_shapes(before))), [evaluate, plugin]
+        graph_before, references = OpenVINOGraph(_replace_miscomputed(read_with_shapes(before))), [evaluate, plugin]
     else:
         graph_before = open_graph(before)
         references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "")]
@@ -84,12 +84,12 @@ def verify_hardening(
         try:
             runs = verifier.make_runs(declared_shapes(before), shapes, arrays, seed)
             break
-        except ModelError:
+        except (ModelError, UsageError):  # If no sizes of open axes work, a UsageError asks for sizes.
             if reference is references[-1]:
                 raise
     trials = (
-        Trial(f"on {plugin}", plugin, tolerance_of=_narrow_tolerance_of),
-        Trial("by Model.evaluate", evaluate, tolerance_of=None if reference is evaluate else _narrow_tolerance_of),
+        Trial(f"on {plugin}", plugin, tolerance_of=_f32_tolerance_of),
+        Trial("by Model.evaluate", evaluate, tolerance_of=None if reference is evaluate else _f32_tolerance_of),
     )
     result = replace(verifier.compare(runs, trials), equality=EQUAL)
     # Engines read no node of an OpenVINO model differently, so only models of other formats have contested nodes.
@@ -103,14 +103,14 @@ def verify_hardening(
     return replace(result, notes=(*result.notes, *notes))
 
 
-def _narrow_tolerance_of(value: Value) -> Tolerance:
-    """Return the tolerance of a value. For f64 it is the tolerance of f32, because the CPU plugin computes in f32."""
+def _f32_tolerance_of(value: Value) -> Tolerance:
+    """Return the tolerance of a value. For f64 it is that of f32, because the CPU plugin may have computed in f32."""
     is_wide = isinstance(value, np.ndarray) and value.dtype == np.float64
     return tolerance_of(np.zeros(0, np.float32) if is_wide else value)
 
 
 @with_openvino_lock
-def _replace_wrong_nodes(model: ov.Model) -> ov.Model:
+def _replace_miscomputed(model: ov.Model) -> ov.Model:
     """Replace the nodes that OpenVINO computes wrongly by operators of ov_ext, and return the model."""
 
     def replacement_of(node: ov.Node) -> ov.Node | None:

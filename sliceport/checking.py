@@ -100,7 +100,7 @@ class Selection:
     def _selects(self, divergence: Divergence) -> bool:
         """Return whether a divergence belongs to a selected engine and concerns every version set for that engine."""
         versions = [version for name, version in self.versions.items() if _is_engine_or_family(divergence.engine, name)]
-        return self.has(divergence.engine) and all(map(divergence.concerns, versions))
+        return self.has(divergence.engine) and all(map(divergence.may_affect, versions))
 
 
 def _is_engine_or_family(engine: str, name: str) -> bool:

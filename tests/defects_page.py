@@ -27,7 +27,8 @@ INDEX, FOLDER = ROOT / "docs" / "defects.md", ROOT / "docs" / "defects"
 TABLE = Path(sliceport.defects.__path__[0]) / "table.json"
 INTRODUCTION = f"""# Known defects
 This page lists, by engine, the slicing nodes and their neighbours that an engine computes wrongly, refuses or crashes on. Each entry links
-to a page with a minimal case, its result, and what helps. *Garbage* is memory that was never written, which differs from run to run.
+to a page with a minimal case, its result, and what helps. *Garbage* is memory that was never written or is outside the input. It differs
+from run to run.
 
 [`sliceport check`](check.md) finds these nodes in a model. [`harden`](harden.md) rewrites those that it can, and
 [`compare`](cli.md#compare) recognizes a difference that one of them causes. `sliceport defects` prints this table, with `--format json`

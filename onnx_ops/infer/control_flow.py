@@ -49,9 +49,9 @@ def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) ->
 
 
 def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
-    """Return the types and sizes of the values that a Loop or a Scan passes to its body before the first iteration.
+    """Return the types and sizes of the values that a Loop or a Scan passes to its body in the first iteration.
 
-    Their elements are left out, because an iteration may change the values. Return [] for other nodes.
+    The elements of the values are left out, because an iteration may change them. Return [] for other nodes.
     """
     if node.op_type == "Loop":
         # The body gets the iteration number and a condition of its own before the carried values.
@@ -60,21 +60,20 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
         return [iteration, condition, *carried]
     if node.op_type != "Scan":
         return []
-    state_count, scan_axes = _scan_axes(node, inputs)
-    # For each input, the axes that its slices in the body lack.
+    state_count, scan_axes = _read_scan_inputs(node, inputs)
+    # For each input, the axes that the value in the body lacks.
     dropped_axes: list[list[int]] = [[]] * state_count + [[axis] for axis in scan_axes]
     if opset < _SCAN_WITHOUT_BATCH_OPSET:
         # The first input of Scan-8 has the lengths of sequences, and is not passed. All other inputs begin with a batch
         # axis. In the scan inputs, axis 1 is the axis that the iterations follow.
-        dropped_axes = [[0]] * state_count + [[0, 1]] * len(scan_axes)
-    arguments = [
+        inputs, dropped_axes = inputs[1:], [[0]] * (state_count - 1) + [[0, 1]] * len(scan_axes)
+    return [
         Facts(facts.element, None if facts.dims is None else _drop_axes(facts.dims, axes))
         for facts, axes in zip(inputs, dropped_axes, strict=False)
     ]
-    return arguments if opset >= _SCAN_WITHOUT_BATCH_OPSET else arguments[1:]
 
 
-def _scan_axes(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[int, list[int]]:
+def _read_scan_inputs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[int, list[int]]:
     """Return the number of inputs of a Scan before the scan inputs, and the axis of each scan input."""
     attributes = {attribute.name: attribute for attribute in node.attribute}
     count = attributes["num_scan_inputs"].i if "num_scan_inputs" in attributes else 0
@@ -100,7 +99,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     is_run = all(data is not None and bool((data > 0).all()) for data in start_conditions)
     carried = []
     for before, after in zip(inputs[2:], body_outputs[1:first_scan_output], strict=False):
-        # Each iteration may change the shape of a carried value. Without any iteration, the value stays as it is.
+        # Only sizes that the body keeps are known. If the body does not run, the value keeps its sizes before the Loop.
         kept = keep_sizes(after, before)
         alternatives = () if is_run or kept.dims == before.dims else (before.dims,)
         carried.append(replace(kept, alternatives=alternatives))
@@ -126,13 +125,13 @@ def _never_stops(body: onnx.GraphProto, outputs: Sequence[Facts]) -> bool:
 
 
 def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequence[Facts], opset: int) -> list[Facts]:
-    """Return the facts of the outputs of a Scan: first its states, then the scan outputs.
+    """Return the facts of the outputs of a Scan: first the states, then the scan outputs.
 
     The scan outputs are left out if the length of the sequences is 0 or not known. Below operator set 9, return [].
     """
     if opset < _SCAN_WITHOUT_BATCH_OPSET:
         return []
-    state_count, axes = _scan_axes(node, inputs)
+    state_count, axes = _read_scan_inputs(node, inputs)
     # Each iteration keeps the sizes of the states.
     outputs = [Facts(facts.element, facts.dims) for facts in inputs[:state_count]]
     length = _size_on(inputs[state_count], axes[0]) if axes and state_count < len(inputs) else None
@@ -140,10 +139,11 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
         return outputs
     output_axes = next((a.ints for a in node.attribute if a.name == "scan_output_axes"), [0] * len(body_outputs))
     for facts, axis in zip(body_outputs[state_count:], output_axes, strict=False):
-        dims = None if facts.dims is None else list(facts.dims)
+        dims = facts.dims
         if dims is not None:
-            dims.insert(axis if axis >= 0 else axis + len(dims) + 1, length)
-        outputs.append(Facts(facts.element, None if dims is None else tuple(dims)))
+            index = axis if axis >= 0 else axis + len(dims) + 1
+            dims = (*dims[:index], length, *dims[index:])
+        outputs.append(Facts(facts.element, dims))
     return outputs
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx
 from onnx import helper
 
-from onnx_ops.infer.exact import has_clear_length
+from onnx_ops.infer.exact import is_range_length_certain
 from onnx_ops.infer.facts import Facts
 from onnx_ops.model.views import Dims
 
@@ -15,8 +15,8 @@ from onnx_ops.model.views import Dims
 def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
     """Return a copy of a node with its negative axes counted from the front.
 
-    Operator sets below 11 allow no negative axes, so onnx infers nothing from them. But exporters write them, and
-    onnxruntime accepts them. Only the attributes `axis` and `axes` are read; `rank` is the rank of the first input.
+    Operator sets below 11 allow no negative axes, so onnx infers nothing for such a node. But exporters write negative
+    axes, and onnxruntime accepts them. Only `axis` and `axes` are read; `rank` is the rank of the first input.
     """
     normalized = onnx.NodeProto()
     normalized.CopyFrom(node)
@@ -31,9 +31,9 @@ def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
 
 
 def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
-    """Return the dims of a standard operator's first output. Sizes that onnx infers wrongly are corrected or opened.
+    """Return the dims of a standard operator's first output. Wrong sizes of onnx are corrected or become None.
 
-    The result is None if the rank is unknown, or if engines differ about it.
+    The result is None if the rank is unknown, or if onnx and onnxruntime may differ about the shape of a NonZero.
 
     Args:
         node: The node as it is in the model: its axes may be negative.
@@ -48,7 +48,7 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
         may_be_scalar = data_dims is None or len(data_dims) == 0
         return None if may_be_scalar else dims
     if node.op_type == "Range":
-        return dims if has_clear_length([facts.data for facts in inputs]) else (None,)
+        return dims if is_range_length_certain([facts.data for facts in inputs]) else (None,)
     if node.op_type == "MaxUnpool" and len(inputs) > 2 and dims is None:  # onnx does not read `output_shape`
         sizes = inputs[2].data
         return None if sizes is None or sizes.ndim != 1 or (sizes < 0).any() else tuple(sizes.tolist())
@@ -62,7 +62,8 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
 def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a Concat with the correct size on its axis. onnx before 1.23 adds the sizes in 32 bits.
 
-    A size of 0 on another axis is opened unless all inputs have it, because onnxruntime ignores empty inputs.
+    A size of 0 on another axis becomes None unless all inputs have it, because onnxruntime ignores the sizes of empty
+    inputs there. It adds their sizes on the axis of the Concat.
     """
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):
@@ -82,13 +83,13 @@ def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | 
 def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | None) -> Dims | None:
     """Return the dims of a pool or ConvTranspose with the spatial sizes that onnxruntime computes.
 
-    These sizes are opened if onnx and onnxruntime pad differently.
+    These sizes become None if onnx and onnxruntime pad differently.
     """
     if dims is None or data_dims is None:
         return dims
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     auto_pad = attributes.get("auto_pad") or b"NOTSET"
-    # With automatic padding, onnx and onnxruntime differ if one of these attributes is not at its default.
+    # With automatic padding, onnx and onnxruntime differ if `ceil_mode` or this attribute is not at its default.
     name, default = ("output_padding", 0) if node.op_type == "ConvTranspose" else ("dilations", 1)
     is_not_default = any(number != default for number in attributes.get(name, ()))
     if auto_pad.startswith(b"SAME") and (attributes.get("ceil_mode") or is_not_default):
@@ -116,7 +117,7 @@ def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dim
     axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])
     if len(inputs) > 1 and node.input[1]:
         # Unknown axes may be negative, so -1 stands for them. onnx infers no sizes from unknown axes.
-        axes = [-1] if inputs[1].data is None else inputs[1].data.tolist()
+        axes = [-1] if inputs[1].data is None else inputs[1].data.reshape(-1).tolist()
     negative_axes = [axis for axis in axes if axis < 0]
     if dims is None or (negative_axes and not attributes.get("keepdims", 1)):
         return None

@@ -58,7 +58,7 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto, *, uses_numbers: bo
             [inferred if isinstance(inferred, int) or written is None else written for inferred, written in pairs]
         )
     else:
-        return facts  # the ranks contradict each other, so the declared one is ignored
+        return facts  # the ranks contradict each other, so the declared shape is ignored
     return replace(facts, dims=dims)
 
 
@@ -66,7 +66,7 @@ def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: 
     """Return whether a type that is declared for an output of an operator without inference may be used as it is.
 
     No trial confirms numbers of such an output. If the inputs of the node have open sizes, the type is used only if it
-    contains the symbols of all of them. A tool that infers the shapes of the operator writes these symbols. A missing
+    has the symbols of all these sizes. A tool that infers the shapes of the operator writes these symbols. A missing
     symbol means that the type is that of an example, or that a user has opened an axis of the model's inputs later.
     """
     symbols = {dim.dim_param for dim in declared.tensor_type.shape.dim}
@@ -74,7 +74,8 @@ def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: 
     for facts in present:
         if facts.dims is None or any(not isinstance(dim, int) and dim not in symbols for dim in facts.dims):
             return False
-    parameters = present[1:] or present
+    # Reshape-1, which has no inference either, has its shape as an attribute.
+    parameters = present[1:] if node.op_type == "Reshape" else present[1:] or present
     return node.op_type not in _SIZED_BY_ELEMENTS or all(facts.data is not None for facts in parameters)
 
 

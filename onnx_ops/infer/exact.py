@@ -88,15 +88,15 @@ def casts_alike(array: Array, dtype: np.dtype[Any]) -> bool:
     # Engines may round differently to float types of other sizes, such as float16.
     if dtype.kind not in "iub" and dtype not in _FLOATS:
         return False
-    if array.dtype.kind != "f" or not array.size:
+    if array.dtype.kind != "f":
         # Every integer is in the range of `_FLOATS`, and IEEE 754 defines how it is rounded.
-        return array.dtype.kind in "iufb"
+        return array.dtype.kind in "iub"
     if np.isnan(array).any():
         return False
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
             return bool(np.array_equal(np.isinf(array), np.isinf(array.astype(dtype))))
-    if dtype.kind == "b":
+    if dtype.kind == "b" or not array.size:
         return True
     limits, least, greatest = np.iinfo(dtype), float(array.min()), float(array.max())
     if not _INT32.min <= least <= greatest <= _INT32.max:
@@ -112,8 +112,8 @@ def may_fail_to_divide(divisor: Array) -> bool:
     return not divisor.all() or (divisor.dtype.kind == "i" and bool((divisor == -1).any()))
 
 
-def has_clear_length(bounds: Sequence[Array | None]) -> bool:
-    """Return whether the length that onnx infers for a Range, if any, is right under any rounding.
+def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
+    """Return whether every engine computes the length that onnx infers for a Range, or onnx infers no length.
 
     Args:
         bounds: The start, end and step of the Range, None for each that is open.
@@ -134,11 +134,11 @@ def has_clear_length(bounds: Sequence[Array | None]) -> bool:
         return True
     # The length is this quotient rounded up. It must not be so close to an integer that rounding errors change it.
     count = (end - start) / step
-    return abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
+    return bool(np.isfinite(count)) and abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether engines agree on an operator for inputs of these types. A division also needs a safe divisor."""
+    """Return whether engines may agree on an operator for these types, and do not fail to divide by these divisors."""
     if op_type in _SELECTING:
         return True
     if op_type == "Cast":
@@ -150,7 +150,7 @@ def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
 
 
 def _is_exact(op_type: str, arrays: Sequence[Array], outputs: Sequence[Any]) -> bool:
-    """Return whether all engines compute these outputs from these inputs, for which `_computes_alike` is true."""
+    """Return whether all engines compute these outputs from `arrays`. `_computes_alike` must be true for `arrays`."""
     if op_type == "Cast":
         return casts_alike(arrays[0], outputs[0].dtype)
     if op_type == "Where":
@@ -202,7 +202,7 @@ def _gather_elements(data: Array, indices: Array, axis: int = 0) -> Array:
 
 
 def _divide(dividend: Array, divisor: Array) -> Array:
-    """Divide arrays. Integers are divided exactly, because onnx 1.18 divides them as floats."""
+    """Divide arrays. Integers are divided by `divide`, because onnx 1.18 divides them as floats."""
     if dividend.dtype.kind == "f":
         return np.asarray(dividend / divisor)
     return np.asarray(np.frompyfunc(divide, 2, 1)(dividend.astype(object), divisor.astype(object)), dividend.dtype)

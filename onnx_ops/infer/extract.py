@@ -34,7 +34,7 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
     resolved = resolve_shapes(model, [record.node for record in records], input_shapes or {})
     # Folding removes nodes from the graph. Nodes in branches that are never taken count as folded, too.
     remaining = {id(node) for node in all_nodes(model.graph) if is_slicing(node)} - resolved.untaken
-    hint = _shapes_hint(model)
+    hint = _describe_open_sizes(model)
     return [
         _resolve_or_refuse(record, resolved.specs.get(id(record.node)), hint)
         if id(record.node) in remaining
@@ -62,6 +62,7 @@ class _Record(NamedTuple):
 
 
 def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Record:
+    """Return the record of a slicing node. A node without data has an empty `input`, and is refused later."""
     data = node.inputs[0] if node.inputs else None
     fields = {
         "name": node_name(node),
@@ -84,12 +85,13 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
     Args:
         record: The node.
         resolved: The parameters and Regions of the node; None if they have to be read again.
-        hint: The end of a message about unknown sizes; see `_shapes_hint`. If `hint` names no input, the message asks
-            for the shape of the node's data instead.
+        hint: The end of a message about unknown sizes; see `_describe_open_sizes`. If it is empty, the message asks for
+            the shape of the node's data, if a node of the main graph computes the data and their shape is unknown.
     """
     node, fields = record.node, record.all_fields()
     data = node.inputs[0] if node.inputs and known_shape(node) is None else None
-    if hint == "." and data is not None and data.producer() is not None and not record.fields["scope"]:
+    # Users can give shapes only for values of the main graph.
+    if not hint and data is not None and data.producer() is not None and not record.fields["scope"]:
         example = example_shapes({data.name or "": dims_of(data.shape)})
         hint = f"; if it is the same for all inputs, give it, as in {example} (an example)."
     try:
@@ -99,7 +101,7 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
         if len(regions) != len(node.outputs):
             raise InvalidSlice(f"{node.op_type} has {len(regions)} output(s), got {len(node.outputs)}")
     except (InvalidSlice, DynamicSlice) as error:
-        return Refused(**fields, refusal=_refusal(f"{node.op_type} {fields['name']!r}", error, node, hint))
+        return Refused(**fields, refusal=_refusal(f"{node.op_type} {fields['name']!r}", error, node, hint or "."))
     return Resolved(**fields, cuts=tuple(map(Cut, fields["outputs"], regions, record.used)), spec=spec)
 
 
@@ -113,7 +115,7 @@ def _element_type(node: NodeView) -> str:
 
 
 def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hint: str) -> Refusal:
-    """Return the refusal of a node for an error of `resolve_node`. Its sentence begins with `label`, the node."""
+    """Return the refusal of a node for an error. The message names the node as `label`, and may end with `hint`."""
     if isinstance(error, InvalidSlice):
         return Refusal("invalid", f"{label}: {error}.")
     if isinstance(error, MissingParameter):
@@ -135,8 +137,8 @@ def _describe_unknown_shape(node: NodeView) -> str:
     return f"dimension {axis} of {name} is not known" + (f" ({dim.value!r})" if dim.value else "")
 
 
-def _shapes_hint(model: ModelView) -> str:
-    """Return the end of a message: the open sizes of graph inputs with an example, or else a full stop."""
+def _describe_open_sizes(model: ModelView) -> str:
+    """Return the end of a message: the open sizes of graph inputs with an example. Return "" if no size is open."""
     descriptions = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value in model.graph.inputs:
@@ -152,6 +154,6 @@ def _shapes_hint(model: ModelView) -> str:
         ]
         open_shapes[name] = list(dims)
     if not descriptions:
-        return "."
+        return ""
     verb = " are" if len(descriptions) > 1 else " is"
     return f"; {', '.join(descriptions)}{verb} open: give sizes, as in {example_shapes(open_shapes)} (an example)."

@@ -122,25 +122,25 @@ def open_elements(serialized: bytes) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def write_type(element: int, dims: Dims | None) -> bytes:
+def serialize_type(element: int, dims: Dims | None) -> bytes:
     """Return the serialised TypeProto of a tensor. The cache saves time because many values have the same type."""
     serialized: bytes = helper.make_tensor_type_proto(element, dims).SerializeToString()
     return serialized
 
 
 def serialize_inputs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return the serialised types of a node's inputs, and its short constant inputs as tensors, both by name."""
+    """Return the types of a node's inputs, and the tensors of its short constant inputs, serialised and by name."""
     types, tensors = {}, {}
     for name, facts in zip(node.input, inputs, strict=True):
         if name and (facts.element or facts.non_tensor_type):
-            types[name] = facts.non_tensor_type or write_type(facts.element, facts.dims)
+            types[name] = facts.non_tensor_type or serialize_type(facts.element, facts.dims)
             if facts.data is not None and facts.data.size <= _MAX_INPUT_ELEMENTS:
                 tensors[name] = numpy_helper.from_array(facts.data, name).SerializeToString()
     return types, tensors
 
 
 def drop_large_data(facts: Facts) -> Facts:
-    """Return facts without elements of more than `LARGE_BYTES`, which `fold_nodes` would embed in the model."""
+    """Return facts. If `data` takes more than `LARGE_BYTES`, keep only types and dims, so that no node is folded."""
     is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
     return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 

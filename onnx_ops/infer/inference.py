@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) -> dict[Any, Facts]:
     """Return the facts of all graph inputs and node outputs, by value. Values without facts are omitted.
 
-    The result is empty if the model cannot be serialized, or if its graphs are nested too deep.
+    The result is empty if the model cannot be serialised, or if its graphs are nested too deep.
 
     Args:
         model: The model. The facts are not stored in it, and large tensors in other files are not read.
@@ -43,7 +43,7 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
     except Exception as error:
         if is_out_of_memory(error):
             raise MemoryError from error
-        # Graphs are nested too deep, for our rules or for protobuf, whose error belongs to no package required here.
+        # The graphs are nested too deep for `propagate` or for protobuf, whose error is of no package required here.
         if not isinstance(error, RecursionError) and type(error).__name__ != "DecodeError":
             raise
         return {}
@@ -57,15 +57,15 @@ def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType(
     Large and unreadable constants of the main graph become graph inputs, and small ones in other files are loaded.
 
     Returns:
-        The facts of `infer`.
+        The facts of `infer`, which also describes `bound_shapes`.
 
     Raises:
         UsageError: The user has given another shape for the output of a node than the inferred one. The inferred types
-            and sizes are not set then.
+            and sizes are not set then, but constants are replaced and loaded.
     """
     model.detach_weights()
     facts_by_value = infer(model, bound_shapes)
-    for node in model.graph if bound_shapes else ():
+    for node in model.graph:
         for output in node.outputs:
             dims, bound_shape = facts_by_value.get(output, NO_FACTS).dims, bound_shapes.get(output.name or "")
             if dims is not None and bound_shape is not None and dims != tuple(bound_shape):
@@ -91,7 +91,7 @@ def _propagate(model: bytes, bound_shapes: InputShapes) -> list[Facts]:
         facts: list[Facts] = supervisor.call(propagate, model, bound_shapes)
         return facts
     except ChildLost as error:  # the machine caused this, not the model
-        progress.announce(f"shapes are inferred without onnx: the process for that {error}.")
+        progress.announce(f"shapes are inferred without onnx, because the process for onnx's inference {error}.")
     except (ChildDied, MemoryError) as error:
         logger.debug("shape inference is repeated without onnx: %r", error)
     return propagate(model, bound_shapes, uses_onnx=False)

@@ -2,7 +2,7 @@
 
 Inference does not follow the symbol of an open size through a product or a sum, such as the size of a Flatten. So the
 sizes are inferred again in a trial with numbers for all open sizes, and compared with the declared ones. A size that
-stays open in a trial depends on data, as that of a NonZero does. The declared number may be that of one example.
+stays open in a trial depends on data, such as a size of a NonZero. The declared number may be that of one example.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Evidence:
     fixed_sizes: dict[str, int] = field(default_factory=dict)
     has_failed: bool = False
 
-    def compare(self, position: int, declared: onnx.TypeProto, facts: Facts) -> None:
+    def note_declared(self, position: int, declared: onnx.TypeProto, facts: Facts) -> None:
         """Update the findings if the inferred facts of a value do not confirm a declared number."""
         dims = declared.tensor_type.shape.dim
         numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
@@ -61,7 +61,7 @@ class Evidence:
         for inferred_dims in (*alternatives, facts.dims):
             sizes = (None,) * len(numbers) if inferred_dims is None else inferred_dims
             if len(sizes) != len(numbers):
-                continue  # the ranks contradict each other, so the declared one is ignored
+                continue  # the ranks contradict each other, so inference ignores the declared shape
             for number, size in zip(numbers, sizes, strict=True):
                 if number is None or number == size:
                     continue
@@ -76,21 +76,21 @@ class Evidence:
                     self.fixed_sizes[size] = number
 
     def forget(self, positions: Iterable[int]) -> None:
-        """Remove the findings about the values at these positions."""
+        """Remove the values at these positions from `contradicted` and `unconfirmed`."""
         self.contradicted.difference_update(positions)
         self.unconfirmed.difference_update(positions)
 
     def note_failure(self, inputs: Iterable[Facts]) -> None:
-        """Set `has_failed` for a node that inference refuses, if the sizes of all its inputs are known."""
+        """Note that inference refuses a node: set `has_failed` if the sizes of all `inputs` of the node are known."""
         # Inputs without any facts, such as those left out, do not count.
         self.has_failed |= all(facts is NO_FACTS or facts.sizes is not None for facts in inputs)
 
 
 def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], Evidence]) -> tuple[Trust, set[int]]:
-    """Return the values whose declared numbers can be used, and the positions of wrong numbers to report.
+    """Return the values whose declared numbers inference may use, and the positions of wrong numbers to report.
 
-    A number is right if a trial confirms it, and no other trial contradicts it. No trial confirms a size that depends
-    on data, or on an operator without inference. Contradicted numbers are reported, except in four cases:
+    A number is right if one trial confirms and no other trial contradicts the number. No trial confirms a size that
+    depends on data, or on an operator without inference. Contradicted numbers are reported, except in four cases:
 
     1. The inputs have no open sizes, and the user has given no shapes.
     2. The inputs have no open sizes, and the model does not run at the shapes that the user has given.
@@ -108,7 +108,7 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
     def try_sizes(fixed_sizes: Mapping[str, int], size: int | None = None) -> Evidence:
         """Return the evidence of a trial about the numbers that `first` does not confirm.
 
-        A symbol has its size in `fixed_sizes`, or else `size`; or a prime of its own if `size` is None.
+        A symbol that is not in `fixed_sizes` gets `size`, or a prime of its own if `size` is None.
         """
         trial = propagate(choose_symbol_sizes(first.input_dims, fixed_sizes, _LEADING, _OTHER, size))
         trial.contradicted &= first.unconfirmed
@@ -122,20 +122,20 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
         trial = try_sizes({}, _EQUAL_SIZE)
         unconfirmed = unconfirmed & trial.unconfirmed
     contradicted = trial.contradicted
-    # If the model does not run at the sizes that the user has given, these may be wrong, not the declared ones.
-    is_reported = bool(symbols) or (first.is_bound and not trial.has_failed)
+    # If the model does not run at the sizes that the user has given, these sizes may be wrong, not the declared ones.
+    is_reported = bool(symbols) or (first.is_bound and not trial.has_failed)  # false in the cases 1 and 2
     fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
     if symbols and not contradicted:
         # At size 1, a slice may select less than at the larger sizes of other trials. Numbers that are wrong only at
-        # such sizes are not reported, because the model may not be made for them.
+        # such sizes are not reported (case 3), because the model may not be made for them.
         unconfirmed = unconfirmed or try_sizes({}, 1).contradicted or try_sizes({}, _LARGE_SIZE).contradicted
     elif trial.has_failed and fixed_sizes:
         at_declared = try_sizes(fixed_sizes)
         if not (at_declared.contradicted or at_declared.has_failed):
             # The model runs at the declared sizes. Some exporters fix a size and leave its symbol in the inputs. Then
-            # the model fails at any other size, and the declared numbers are right.
+            # the model fails at any other size, and the declared numbers are right (case 4).
             is_reported = not try_sizes({symbol: size + 1 for symbol, size in fixed_sizes.items()}).has_failed
     if contradicted and (symbols or first.is_bound):
-        # The inputs were changed after the export. So the numbers of custom operators may be wrong, too.
+        # The inputs may have been changed after the export, so the numbers of custom operators may be wrong, too.
         return Trust.NONE, contradicted if is_reported else set()
     return Trust.CUSTOM if unconfirmed else Trust.ALL, set()

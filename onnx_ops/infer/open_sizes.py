@@ -23,12 +23,11 @@ class OpenSizes:
     def name(self, value: ValueView, axis: int) -> str:
         """Return a name for an axis whose size the model's inputs leave open. Return an empty string otherwise."""
         dims = list(value.shape or ())
-        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # 0: an axis out of range has no name
-        if isinstance(dim, int):
+        if not -len(dims) <= axis < len(dims) or isinstance(dim := dims[axis], int):
             return ""
         if dim.value in self._input_symbols:
             return repr(dim.value)
-        return f"axis {axis} of {value.name!r}" if id(value) in self._input_ids and not dim.value else ""
+        return f"axis {axis % len(dims)} of {value.name!r}" if id(value) in self._input_ids and not dim.value else ""
 
     def size_of(self, value: ValueView, axis: int) -> int | str | None:
         """Return the size of an axis, or its name if the model's inputs leave it open. Otherwise return None."""
@@ -37,7 +36,7 @@ class OpenSizes:
         return dim if isinstance(dim, int) else self.name(value, axis) or None
 
     def trace(self, value: ValueView) -> int | str | None:
-        """Return the size that a value of one element holds, or its name if the model's inputs leave the size open.
+        """Return the size in a value that has one element, or its name if the model's inputs leave the size open.
 
         Return None unless the value comes from a Shape, or from a Gather of one element of a Shape.
 
@@ -56,15 +55,20 @@ class OpenSizes:
         return self.size_of(data, axes[index]) if -len(axes) <= index < len(axes) else None
 
     def may_decide(self, name: str, node: NodeView) -> bool:
-        """Return whether the open size `name` may decide if a node in a branch or a loop runs.
+        """Return whether the open size `name` may decide whether a node in a branch or a loop runs.
 
         The condition of an If, or the count or condition of a Loop, may be computed from the size. A Scan may iterate
-        over an axis of this size.
+        over a first axis of this size.
+
+        Raises:
+            InvalidSlice, DynamicSlice: The attribute num_scan_inputs is not valid or not known.
         """
         while (owner := self._owners.get(id(node.graph))) is not None:
             inputs = [value for value in owner.inputs if value is not None]
             if is_standard(owner, "Scan"):
-                decides = any(self.size_of(value, 0) == name for value in inputs)
+                # If another axis is scanned and its size is 0, onnxruntime's Scan itself ends the process.
+                scan_inputs = inputs[len(inputs) - read_int(owner, "num_scan_inputs", 0) :]
+                decides = any(self.size_of(value, 0) == name for value in scan_inputs)
             else:  # the condition of an If, or the count and condition of a Loop: if computed, any size may decide
                 decides = not all(id(value) in self._input_ids or constant(value) is not None for value in inputs[:2])
             if decides:

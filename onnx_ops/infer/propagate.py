@@ -39,7 +39,7 @@ from onnx_ops.infer.facts import (
     read_tensor,
     read_type,
     serialize_inputs,
-    write_type,
+    serialize_type,
 )
 from onnx_ops.infer.misdeclared import Evidence, find_misdeclared
 from onnx_ops.infer.rules import apply_own_rule
@@ -88,7 +88,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
     trust, misdeclared = find_misdeclared(
         first.evidence, lambda sizes: run(Trust.NONE if sizes else Trust.CUSTOM, sizes).evidence
     )
-    # A declared number may be what contradicts a shape of the user.
+    # If inference contradicts a shape of the user, a declared number may be the cause, so none is used.
     trust = Trust.NONE if first.contradicts_bound else trust
     reported = first.reported if trust is Trust.ALL else run(trust).reported
     for position in misdeclared:
@@ -116,15 +116,15 @@ class _Propagation:
         self._uses_onnx = uses_onnx
         self._trust = trust
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
-        self._unnamed_symbols = name_open_sizes(model.graph)
-        for dim in [dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim]:
-            if sizes and dim.dim_param in sizes:
-                dim.dim_value = sizes[dim.dim_param]
+        self._added_symbols = name_open_sizes(model.graph)  # must come first, because `sizes` may contain them
+        for value in model.graph.input:
+            for dim in value.type.tensor_type.shape.dim:
+                if sizes and dim.dim_param in sizes:
+                    dim.dim_value = sizes[dim.dim_param]
         input_dims = {value.name: read_type(value.type.SerializeToString()).dims for value in model.graph.input}
         self.evidence = Evidence(input_dims, is_bound=bool(bound_shapes), is_trial=sizes is not None)
         self.reported: list[Facts] = []
-        self.contradicts_bound = False
-        """Whether inference finds another shape than the user has given for the output of a node."""
+        self.contradicts_bound = False  # whether inference finds another shape than the user gives for a node's output
         self._visited_nodes = 0
         self._total_bytes, self._total_dims = 0, 0  # sums over all facts so far, for `_enforce_limits`
 
@@ -135,10 +135,9 @@ class _Propagation:
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # computed constants may overflow
             warnings.simplefilter("ignore")
             self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
-        # The model does not contain the symbols of `name_open_sizes`.
-        for facts in self.reported if self._unnamed_symbols else ():
-            if facts.dims is not None:
-                facts.dims = tuple([None if dim in self._unnamed_symbols else dim for dim in facts.dims])
+        for facts in self.reported:
+            if facts.dims is not None and self._added_symbols:
+                facts.dims = tuple([None if dim in self._added_symbols else dim for dim in facts.dims])
 
     def _visit_graph(
         self,
@@ -153,7 +152,7 @@ class _Propagation:
         """Visit the nodes of a graph, store and report the facts of its values, and return the facts of its outputs.
 
         For a subgraph, `input_facts` hold for its inputs in each iteration, and `arguments` before the first iteration.
-        Only the dims of `arguments` are read, to judge declared numbers, which are used if `trusts_inputs` is true.
+        `arguments` are read only to judge declared numbers. These numbers are used if `trusts_inputs` is true.
         """
         scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so that its elements are only a default.
@@ -165,18 +164,18 @@ class _Propagation:
         for index, value in enumerate(graph.input):
             inferred = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
             is_trusted = trusts_inputs and self._trust is Trust.ALL and value.type.HasField("tensor_type")
-            # An input with an initializer has the initializer's facts.
+            # An input with an initializer that is not a default has the initializer's facts.
             completed = fill_in_declared(inferred, value.type, uses_numbers=is_main or is_trusted)
             facts = scope.facts.setdefault(value.name, completed)
             if index < len(arguments):
-                self.evidence.compare(len(self.reported), value.type, arguments[index])
+                self.evidence.note_declared(len(self.reported), value.type, arguments[index])
             self.reported.append(drop_large_data(facts))
         for node in graph.node:
             self._visit_node(node, scope, is_reported=True)
         return [scope.find_facts(value.name) for value in graph.output]
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
-        """Store the facts of a node's outputs in `scope`. Also report them, unless the node is in a function."""
+        """Store the facts of a node's outputs, completed by given or declared types. Report them if `is_reported`."""
         self._visited_nodes += 1
         inputs = [scope.find_facts(name) if name else NO_FACTS for name in node.input]
         first_output = len(self.reported)
@@ -196,7 +195,7 @@ class _Propagation:
             elif name in scope.declared:
                 declared = scope.declared[name]
                 if is_reported and outputs is not None:
-                    self.evidence.compare(first_output + index, declared, inferred)
+                    self.evidence.note_declared(first_output + index, declared, inferred)
                 # Inferred sizes of a slice stay, because declared ones may come from an export at another input size.
                 if inferred.dims is None or not is_slicing(node):
                     if outputs is None:
@@ -216,7 +215,7 @@ class _Propagation:
     ) -> Sequence[Facts] | None:
         """Return the facts of a node's outputs, from its subgraphs, its function, a rule of this package, or onnx.
 
-        Return None for an operator without inference.
+        Return None for an operator without inference, and an empty sequence if inference fails.
         """
         graphs = [graph for attribute in node.attribute for graph in graphs_of(attribute)]
         if graphs:
@@ -224,11 +223,10 @@ class _Propagation:
         if any(attribute.ref_attr_name for attribute in node.attribute):
             node = resolve_references(node, scope.attributes)
         domain = usual_name(node.domain)
-        function = self._functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
-        if function is not None and domain != STRIDED_SLICE_DOMAIN:
-            return self._call_function(function, node, inputs, scope)
-        opset = scope.opsets.get(domain)
-        if opset is None:
+        key = (node.domain, node.op_type, getattr(node, "overload", ""))
+        if key in self._functions and key != (STRIDED_SLICE_DOMAIN, "StridedSlice", ""):  # `apply_own_rule` infers it
+            return self._call_function(self._functions[key], node, inputs, scope)
+        if (opset := scope.opsets.get(domain)) is None:
             return None
         try:
             outputs = apply_own_rule(node, domain, inputs, opset)
@@ -258,8 +256,7 @@ class _Propagation:
                 body_outputs[attribute.name] = self._visit_body(node, graph, scope, arguments)
                 if attribute.name == untaken:  # wrong sizes in this branch do no harm
                     self.evidence.forget(range(first_of_body, len(self.reported)))
-        if not is_reported:
-            # `propagate` reports no values in functions, and so none in the subgraphs of a function's nodes.
+        if not is_reported:  # the node is in a function, and `propagate` reports no values of functions
             self.evidence.forget(range(first_reported, len(self.reported)))
             del self.reported[first_reported:]
         if domain:
@@ -299,7 +296,7 @@ class _Propagation:
     def _call_function(
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
-        """Return the facts of a function's outputs for a call; [] if calls nest too deep or visit too many nodes."""
+        """Return the facts of a function's outputs for a call; [] beyond `_MAX_CALLS` or after too many nodes."""
         # Nested calls may multiply the nodes without bound. In exported models, each node is visited a few times.
         max_visited = 20 * len(self._model.graph.node) + 20000  # at least 20000, for small models
         if scope.depth > _MAX_CALLS or self._visited_nodes > max_visited:
@@ -318,10 +315,10 @@ class _Propagation:
     ) -> list[Facts] | None:
         """Return the facts of a node's outputs by onnx's inference. Return [] if the inference fails.
 
-        If onnx has no inference for the operator, visit the function that defines the operator instead. Return None
-        without such a function, and also if onnx is not used, or does not know the operator.
+        If onnx has no inference for the operator, visit the function that defines the operator instead. Return None if
+        no such function exists, onnx is not used, onnx lacks the operator, or the outputs are more than `MAX_RANK`.
         """
-        if not self._uses_onnx or len(node.output) > MAX_RANK:  # MAX_RANK also limits the number of outputs
+        if not self._uses_onnx or len(node.output) > MAX_RANK:
             return None
         try:
             # Compress-9 has no inference. Compress-11 differs from it only by negative axes.
@@ -350,10 +347,10 @@ class _Propagation:
         return outputs
 
     def _function_body(self, schema: Any, node: onnx.NodeProto, inputs: Sequence[Facts]) -> onnx.FunctionProto | None:
-        """Return the function that defines an operator. Return None without one, or if it depends on unknown types."""
+        """Return the function that defines an operator; None if it does not exist or depends on unknown input types."""
         body = schema.function_body if schema.has_function else None
         if body is None and schema.has_context_dependent_function and all(facts.element for facts in inputs):
-            types = [write_type(facts.element, facts.dims) for facts in inputs]
+            types = [serialize_type(facts.element, facts.dims) for facts in inputs]
             body = onnx.FunctionProto.FromString(schema.get_context_dependent_function(node.SerializeToString(), types))
         return body
 
@@ -375,15 +372,15 @@ class _Propagation:
         if sum(array.nbytes for array in arrays if array is not None) > MAX_BYTES:
             return
         if any(array is not None and array.dtype.names for array in arrays):
-            return  # onnx 1.18 computes with the bits of bfloat16 and similar types
+            return  # onnx 1.18 stores bfloat16 and similar types as a named field of bits, and computes with the bits
         for facts, array in zip(outputs, evaluate(node, arrays, opset), strict=False):
             if matches_facts(facts, array):
                 facts.data, facts.dims = array, array.shape
 
     def _enforce_limits(self, facts: Facts) -> Facts:
-        """Return facts without sizes and ranks that are too large.
+        """Return facts without sizes, ranks and elements that are too large.
 
-        Count the elements and dims for the limits of the whole model, and drop those that exceed these limits.
+        Count the dims and the bytes of elements. Beyond the limits for the whole model, omit all dims or elements.
         """
         if facts.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in facts.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in facts.dims])

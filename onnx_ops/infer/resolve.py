@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def has_open_inputs(model: ModelView) -> bool:
-    """Return whether an input without an initializer has an open size or an unknown rank."""
+    """Return whether an input has an open size or an unknown rank. Constants of early IR versions do not count."""
     inputs = [value for value in model.graph.inputs if value.const_value is None]
     return any(static_sizes(dims_of(value.shape)) is None for value in inputs)
 
@@ -36,7 +36,7 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
     declared shapes are replaced; `infer_shapes` compares the given ones with the inferred ones.
 
     Returns:
-        The names of the outputs of nodes whose declared rank or number contradicts the given shape.
+        The names of the node outputs whose declared rank or size contradicts the given shape.
 
     Raises:
         UsageError: A shape is invalid (see `read_input_shapes`) or does not fit the declared one of an input, a name is
@@ -50,7 +50,7 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
     sizes: dict[str, int] = {}
     contradicted = set()
     _open_unconfirmed_numbers(model)
-    for name in sorted(shapes, key=outputs.__contains__):  # if a symbol gets two sizes, that of the inputs counts
+    for name in sorted(shapes, key=lambda name: name in outputs):  # inputs first: their size of a symbol wins
         value = outputs.get(name) or inputs.get(name)
         if value is None:
             input_names = ", ".join(repr(v.name) for v in inputs.values() if v.const_value is None)
@@ -59,7 +59,8 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
         if declared is not None and name not in outputs:
             _match_shape(name, declared, shapes[name], sizes)
         elif declared is not None:
-            pairs = zip(declared, shapes[name], strict=False)
+            # Axes of shapes with different ranks do not correspond to each other.
+            pairs = zip(declared, shapes[name], strict=True) if len(declared) == len(shapes[name]) else ()
             sizes = {dim: size for dim, size in pairs if isinstance(dim, str) and dim} | sizes
             if not fits(declared, shapes[name]):
                 contradicted.add(name)
@@ -91,7 +92,7 @@ def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[st
     """Raise a UsageError if a given shape does not fit the declared one. Add the sizes of its symbols to `sizes`."""
     if len(declared) != len(shape):
         raise UsageError(
-            f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has {len(shape)}."
+            f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has rank {len(shape)}."
         )
     for axis, (dim, size) in enumerate(zip(declared, shape, strict=True)):
         # The first size that is given for a symbol is expected on all other axes with the same symbol.
@@ -116,23 +117,23 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
         model.set_shape(value, tuple([evaluated[dim] if isinstance(dim, str) else dim for dim in dims]))
 
 
-def _evaluate_dim(name: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbol or a formula. Return a name or a formula if the size is open or would be negative."""
-    if name in sizes:
-        return sizes[name]
-    if name.isidentifier():
-        return name
-    computed = evaluate_formula(name, sizes)
+def _evaluate_dim(dim: str, sizes: Mapping[str, int]) -> int | str | None:
+    """Return the size of a symbol or formula; a symbol, formula or None if the size is open or would be negative."""
+    if dim in sizes:
+        return sizes[dim]
+    if dim.isidentifier():
+        return dim
+    computed = evaluate_formula(dim, sizes)
     if computed is not None:
-        return name if computed < 0 else computed
+        return dim if computed < 0 else computed
     import onnx_ir as ir  # loads sympy, which takes longer than most models take to lower
 
     try:
-        size = ir.SymbolicDim(name).evaluate(sizes)
+        size = ir.SymbolicDim(dim).evaluate(sizes)
     except Exception:  # a name that is not an expression stays a name
-        return name
+        return dim
     if isinstance(size, int):
-        return name if size < 0 else size
+        return dim if size < 0 else size
     return size.value
 
 
@@ -155,9 +156,10 @@ class ResolvedNodes:
 def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: InputShapes) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
-    Infer shapes if a slicing node is unresolved, or reads another value than an input of the model or a slice of one.
-    The declared shape of such a value may be wrong. If a slicing node is unresolved or constant after inference, also
-    fold constants. The `graph` of a folded node becomes None. All other nodes stay the same objects.
+    Infer shapes if `bound_shapes` names an output of a node, or if a slicing node is unresolved. Also infer shapes if
+    the data of a slicing node are neither an input of the model nor a slice of one: their declared shape may be wrong.
+    If a slicing node is unresolved or constant after inference, fold constants. The `graph` of a folded node becomes
+    None. All other nodes stay the same objects.
 
     Args:
         model: The model.
@@ -196,7 +198,7 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: 
 
 
 def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> set[int]:
-    """Return the `id` of each node in a branch of an If that is never taken, because the condition is constant."""
+    """Return the `id` of each node in the branch that an If with a constant condition never takes."""
     untaken: set[int] = set()
     for node in all_nodes(model.graph):
         condition = node.inputs[0] if is_standard(node, "If") and node.inputs else None
@@ -217,7 +219,7 @@ def fold_nodes(
     """Replace nodes with known outputs by constants. Constants and nodes with an output of a graph stay.
 
     Returns:
-        The bytes of each output of the nodes in `slicing` that were replaced, by the `id` of the node.
+        For each replaced node of `slicing`, by the `id` of the node: the bytes of each output.
     """
     slicing_ids = set(map(id, slicing))
     constants: dict[int, tuple[bytes, ...]] = {}
@@ -225,7 +227,7 @@ def fold_nodes(
         output_facts = [facts[output] for output in node.outputs if output in facts]
         outputs = [(output.element, output.data) for output in output_facts if output.data is not None]
         if len(outputs) < len(node.outputs) or node.graph is None or is_standard(node, "Constant"):
-            continue
+            continue  # a node without a graph was removed
         if any(output.is_graph_output() for output in node.outputs):
             continue
         model.fold(node, outputs)
@@ -253,7 +255,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
             continue  # the caller reads the node again, and reports the error
         specs[id(node)] = spec, regions
         dtype = None if node.inputs[0] is None else node.inputs[0].dtype
-        for output, region in zip(node.outputs, regions, strict=False):
+        for output, region in zip(node.outputs, regions, strict=False):  # an invalid Slice may have more outputs
             element = dtype.value if dtype is not None and output.dtype is None else 0  # 0 keeps the type as it is
             model.set_type(output, element, region.output_shape)
     return unresolved

@@ -17,13 +17,13 @@ from onnx_ops.infer import shape_arithmetic
 from onnx_ops.infer.facts import MAX_RANK, NO_FACTS, Facts, read_tensor
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, NUM_OUTPUTS_OPSET, SLICE_INPUTS_OPSET, SPLIT_INPUT_OPSET
-from onnx_ops.model.views import Dims
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec, resolve_axis
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 from sliceport.slicing.spec import normalize_axis
 
 _INDEX_TYPES = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
+_DTYPES = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
 Rule = Callable[[onnx.NodeProto, Sequence[Facts], int], list[Facts] | None]
 """A function of a node, the facts of its inputs and the version of its operator set.
@@ -34,6 +34,8 @@ It returns the facts of the outputs, or None to leave the node to onnx.
 
 def apply_own_rule(node: onnx.NodeProto, domain: str, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
     """Return the facts of a node's outputs by the rule for its operator. Return None to leave the node to onnx.
+
+    `domain` is the node's domain by `usual_name`, which is empty for standard operators.
 
     Raises:
         InvalidSlice: A slicing node breaks its specification.
@@ -71,12 +73,13 @@ def _infer_slice(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
         sliced_axes = {axis % rank for axis in axes if -rank <= axis < rank}
         dims = tuple([None if axis in sliced_axes else dim for axis, dim in enumerate(data.dims)])
         return [Facts(data.element, dims)]
-    return [_apply_slice(SliceSpec(starts, ends, axes, steps), data, data.dims)]
+    return [_infer_known_slice(SliceSpec(starts, ends, axes, steps), data)]
 
 
-def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
-    """Return the facts of the output of a Slice with known parameters. `data_dims` are the dims of `data`, not None."""
-    dims = list(data_dims)
+def _infer_known_slice(spec: SliceSpec, data: Facts) -> Facts:
+    """Return the facts of the output of a Slice with known parameters. The rank of `data` must be known."""
+    assert data.dims is not None
+    dims = list(data.dims)
     for axis, bounds in spec.by_axis(len(dims)).items():
         dim = dims[axis]
         if not bounds.is_whole(None):  # None stands for any size of the axis
@@ -89,7 +92,7 @@ def _apply_slice(spec: SliceSpec, data: Facts, data_dims: Dims) -> Facts:
 
 
 def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[Facts]:
-    """Infer an `ov_ext::StridedSlice`, for which onnx has no inference. Return [] if sizes or parameters are open."""
+    """Infer an `ov_ext::StridedSlice`, an operator unknown to onnx. Return [] if any size or parameter is open."""
     begin, end, strides = (_read_list(inputs, index) for index in range(1, 4))
     has_strides = len(node.input) > 3 and bool(node.input[3])
     sizes = inputs[0].sizes if inputs else None
@@ -102,11 +105,11 @@ def _infer_strided_slice(node: onnx.NodeProto, inputs: Sequence[Facts]) -> list[
     return [output]
 
 
-def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts] | None:
+def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> list[Facts]:
     """Infer a Split. onnx infers no rank if the part sizes are unknown, and infers no elements."""
     data = inputs[0] if inputs else NO_FACTS
     count = len(node.output)
-    if data.dims is None or not data.dims:
+    if not data.dims:  # the rank is unknown, or 0, which is invalid
         return [Facts(data.element) for _ in range(count)]
     written_axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
     axis = normalize_axis(written_axis, len(data.dims))
@@ -161,28 +164,27 @@ def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Fac
 
 
 def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
-    """Read a Constant of numbers with its elements. onnx infers only its type and shape."""
+    """Return the type, shape and elements of a Constant, or None if it has no numbers. onnx infers no elements."""
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t
             return [Facts(tensor.data_type, tuple(tensor.dims), data=read_tensor(tensor))]
-        dtypes = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
-        if attribute.name in dtypes:
-            array = np.asarray(helper.get_attribute_value(attribute), dtypes[attribute.name])
+        if attribute.name in _DTYPES:
+            array = np.asarray(helper.get_attribute_value(attribute), _DTYPES[attribute.name])
             return [Facts(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape, data=array)]
     return None
 
 
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a Reshape of data with open sizes, or to a shape with unknown elements. onnx leaves more sizes open."""
+    """Infer a Reshape of data with open sizes, or to a shape with unknown elements. onnx leaves too many sizes open."""
     target = _read_partly_open_list(inputs, 1)
-    if target is None and len(inputs) > 1 and inputs[0].sizes is None:
+    if target is None and len(inputs) > 1 and inputs[0].sizes is None:  # the shape may be a constant
         shape = inputs[1].data
         target = shape.tolist() if shape is not None and shape.ndim == 1 and shape.dtype == np.int64 else None
     if target is None:
         return None
     allowzero = any(a.name == "allowzero" and a.i for a in node.attribute)
-    return [Facts(inputs[0].element, shape_arithmetic.reshape(inputs[0].dims, target, allowzero=allowzero))]
+    return [Facts(inputs[0].element, shape_arithmetic.infer_reshape_dims(inputs[0].dims, target, allowzero=allowzero))]
 
 
 def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Facts] | None:
@@ -190,7 +192,7 @@ def _infer_expand(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[F
     target = _read_partly_open_list(inputs, 1)
     if target is None or inputs[0].dims is None:
         return None
-    return [Facts(inputs[0].element, shape_arithmetic.expand(inputs[0].dims, target))]
+    return [Facts(inputs[0].element, shape_arithmetic.infer_expand_dims(inputs[0].dims, target))]
 
 
 def _infer_constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
@@ -200,7 +202,8 @@ def _infer_constant_of_shape(node: onnx.NodeProto, inputs: Sequence[Facts], _: i
         return None
     fill = next((a.t for a in node.attribute if a.name == "value" and a.HasField("t")), None)
     element = onnx.TensorProto.FLOAT if fill is None else fill.data_type
-    return [Facts(element, tuple([dim if dim is not None and dim >= 0 else None for dim in shape]))]
+    sizes = [dim if dim is not None and dim >= 0 else None for dim in shape]  # a negative size is invalid
+    return [Facts(element, tuple(sizes))]
 
 
 _RULES: dict[str, Rule] = {
@@ -216,7 +219,7 @@ _RULES: dict[str, Rule] = {
 
 
 def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
-    """Return the integers of an input. Return None if it is not a constant list of INT32 or INT64."""
+    """Return the integers of input `index`. Return None unless the input is a constant list of INT32 or INT64."""
     facts = inputs[index] if index < len(inputs) else NO_FACTS
     if facts.data is None or facts.element not in _INDEX_TYPES or facts.data.ndim != 1:
         return None
@@ -224,7 +227,7 @@ def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
 
 
 def _read_partly_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
-    """Return the elements of a list that is not fully known, None for each unknown element. Otherwise return None."""
+    """Return the elements of a short list that is not fully known, None for each unknown one. Return None otherwise."""
     if index >= len(inputs) or inputs[index].data is not None:
         return None
     integers = inputs[index].list_integers()

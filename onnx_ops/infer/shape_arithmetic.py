@@ -57,7 +57,7 @@ def compute_elements(
     return elements if elements is not None and elements.shape == tuple(sizes) else None
 
 
-def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool) -> Dims:
+def infer_reshape_dims(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool) -> Dims:
     """Return the sizes of the output of a Reshape.
 
     Args:
@@ -65,11 +65,11 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
         target: The elements of its second input, None for each unknown one.
         allowzero: Whether an element of 0 is a size. Otherwise it copies the size of the data on the same axis.
 
-    >>> reshape(("N", 6), [0, -1, 2], allowzero=False)
+    >>> infer_reshape_dims(("N", 6), [0, -1, 2], allowzero=False)
     ('N', 3, 2)
-    >>> reshape((4, 6), [None, 12], allowzero=False)
+    >>> infer_reshape_dims((4, 6), [None, 12], allowzero=False)
     (2, 12)
-    >>> reshape(("N", 3, 4), [-1, 12], allowzero=False)
+    >>> infer_reshape_dims(("N", 3, 4), [-1, 12], allowzero=False)
     ('N', 12)
     """
     copied_axes = {axis for axis, size in enumerate(target) if size == 0 and not allowzero}
@@ -80,9 +80,10 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     if dims is None or len(open_axes) != 1:
         return tuple(sizes)
     (open_axis,) = open_axes
-    # If a copied size is 0, the data are empty, and an unknown element may have any value. This does not hold for an
-    # element of -1, which onnxruntime refuses next to a 0.
-    if target[open_axis] is None and not all(isinstance(sizes[axis], int) and sizes[axis] for axis in copied_axes):
+    # If a copied size is 0, the data are empty, and an unknown element of `target` may have any value. This does not
+    # hold for an element of -1, which onnxruntime refuses next to a 0.
+    may_be_empty = any(not isinstance(sizes[axis], int) or sizes[axis] == 0 for axis in copied_axes)
+    if target[open_axis] is None and may_be_empty:
         return tuple(sizes)
     # Copied sizes occur in the data and in the output, so they cancel out, and may be symbols.
     data_sizes = [dim for axis, dim in enumerate(dims) if axis not in copied_axes]
@@ -99,14 +100,14 @@ def reshape(dims: Dims | None, target: Sequence[int | None], *, allowzero: bool)
     return tuple(sizes)
 
 
-def expand(dims: Dims, target: Sequence[int | None]) -> Dims:
+def infer_expand_dims(dims: Dims, target: Sequence[int | None]) -> Dims:
     """Return the sizes of the output of an Expand.
 
     Args:
         dims: The sizes of its data.
         target: The elements of its second input, None for each unknown one.
 
-    >>> expand((3, 1), [2, None, 4])
+    >>> infer_expand_dims((3, 1), [2, None, 4])
     (2, 3, 4)
     """
     rank = max(len(dims), len(target))
@@ -131,7 +132,7 @@ def _none_if_any_open(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _none_beyond_int32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function`, changed to return None if an argument is None or an integer beyond 32 bits.
+    """Return `function`, changed to return None if an argument is None or its magnitude exceeds `_INT32_MAX`.
 
     onnxruntime's Min and Max compare integers beyond 32 bits wrongly.
     """
@@ -205,7 +206,8 @@ def _gather(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], o
 def _cast(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array:
     if attributes.get("to") != _BOOL:
         return np.asarray(inputs[0])  # `Facts.set_integers` marks elements that do not fit the type as unknown
-    return np.asarray(np.frompyfunc(_none_if_any_open(lambda a: int(a != 0)), 1, 1)(inputs[0]), object)
+    to_bool = np.frompyfunc(_none_if_any_open(lambda a: int(a != 0)), 1, 1)
+    return np.asarray(to_bool(inputs[0]), object)
 
 
 def _concat(inputs: Sequence[Any], attributes: Attributes, _: tuple[int, ...], __: int) -> Array | None:

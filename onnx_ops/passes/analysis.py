@@ -62,7 +62,7 @@ class Analysis:
         from the model in the meantime are still returned, and have no graph.
         """
         if self._nodes is None:
-            # StridedSlice is an operator of the domain of ov_ext. All other operators of the list are standard.
+            # StridedSlice is an operator of the domain of ov_ext. All other operators in `_COLLECTED` are standard.
             self._nodes = [
                 (node, opset)
                 for node, opset in rewritable_nodes(self.model)
@@ -71,7 +71,7 @@ class Analysis:
         return [(node, opset) for node, opset in self._nodes if node.op_type in op_types]
 
     def forget(self) -> None:
-        """Clear the cached siblings and nodes, because the model has changed. `value_info` stays until `infer`."""
+        """Clear `is_current` and the cached siblings and nodes, because the model has changed. Keep `value_info`."""
         self._siblings = self._nodes = None
         self.is_current = False
 
@@ -95,6 +95,6 @@ def may_need_hardening(proto: onnx.ModelProto) -> bool:
 def may_need_portable_form(proto: onnx.ModelProto) -> bool:
     """Return whether a well-formed model has slicing that `harden_portably` may change or report.
 
-    A model without slicing stays as it is, even if a Concat in it has empty operands.
+    A model without slicing is not changed, although `harden_portably` could also rewrite a Concat with empty operands.
     """
     return any(node.op_type in ("Slice", "Split", "StridedSlice") for node in model_nodes(proto))

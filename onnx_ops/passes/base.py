@@ -33,6 +33,7 @@ from onnx_ops.passes.outcome import SKIPS, Skip, Skipped
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.defects.defect import Defect
 from sliceport.hardening import NOTHING, Change
+from sliceport.wording import count_of
 
 T = TypeVar("T")
 
@@ -123,7 +124,7 @@ class SlicingPass(ir.passes.InPlacePass):
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.
 
-        The name is the name of `sibling` with a suffix, and the type is the type of `data`. `sizes` may be None.
+        The name is provisional: that of `sibling` with a suffix. The type is the type of `data`. `sizes` may be None.
         """
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
@@ -144,13 +145,13 @@ class SlicingPass(ir.passes.InPlacePass):
     def replace_outputs(self, node: ir.Node, successors: Mapping[ir.Value, ir.Value]) -> None:
         """Remove a node and report it. Readers of its outputs read existing values instead.
 
-        `successors` maps each used output to an existing value. If the output is an output of the graph, an Identity
-        copies the existing value, because the output and the existing value must keep their names.
+        `successors` maps each used output to an existing value. For an output of the graph, an Identity copies the
+        existing value, because both must keep their names.
 
         Raises:
             Skip: One output of a Split would be multiplied by the Sigmoid of another; see `would_be_gated`.
         """
-        # By Split: the outputs that parts of the Split replace. The readers of these outputs will read the parts.
+        # For each Split, the outputs of `node` that parts of this Split replace.
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in successors.items():
             split = self.edits.identities.source_of(value).producer()
@@ -194,7 +195,7 @@ class SlicingPass(ir.passes.InPlacePass):
         annotated: Sequence[ir.Node] | None = None,
         position: ir.Node | None = None,
     ) -> None:
-        """Replace nodes, and remove the nodes and initializers that only they read. The caller reports the change.
+        """Replace nodes. Remove nodes and initializers that only the old nodes read. The caller reports the change.
 
         Args:
             old: The nodes to remove.
@@ -208,15 +209,15 @@ class SlicingPass(ir.passes.InPlacePass):
             annotate_value(successor, value)
             self.value_info.copy_entry(successor, value)
         annotate_nodes(new[-1:] if annotated is None else annotated, old)
-        inputs = [source for node in old for source in node.inputs]
+        inputs = [source for node in old for source in node.inputs]  # read now, because removed nodes lose their inputs
         self.edits.replace_nodes(position or old[-1], old, new, successors)
         for source in inputs:
             remove_unread(source)
 
-    def replace_outputs_apart(self, node: ir.Node, new: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
+    def replace_each_output(self, node: ir.Node, new: Mapping[ir.Value, Sequence[ir.Node]]) -> None:
         """Replace a node by separate nodes for each used output. The caller reports the change.
 
-        `new` maps each used output to its new nodes. The last of these nodes writes the output.
+        `new` maps each used output to its new nodes. The last of these nodes writes the output, and is renamed.
         """
         last_nodes = {output: nodes[-1] for output, nodes in new.items()}
         for output, last in last_nodes.items():
@@ -234,7 +235,7 @@ class SlicingPass(ir.passes.InPlacePass):
             reason = "a Reshape with allowzero=1 reads it, and engines refuse a constant shape with a 0 and a -1 there"
             self.skip(node, reason)
             return
-        self.replace_outputs_apart(node, {output: [build_tensor(tensor)] for output, tensor in constants.items()})
+        self.replace_each_output(node, {output: [build_tensor(tensor)] for output, tensor in constants.items()})
         self.report_change(node, "Constant")
 
 
@@ -262,7 +263,7 @@ class NodePass(SlicingPass):
         self._read_results.clear()
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
-        """Return the result of `read()`. Call `read` only once for each node in a run of the pass.
+        """Return the result of `read()`, cached by node for this run of the pass, even for calls with another `read`.
 
         Raises:
             Skip: `read` raised one of `SKIPS` when it was called for the node.
@@ -284,7 +285,9 @@ class NodePass(SlicingPass):
             return
         # `has_valid_arity` is for standard operators only. ExpandStridedSlicePass checks a StridedSlice itself.
         if not (is_strided_slice(node) or has_valid_arity(node)):
-            self.skip(node, f"{node.op_type} cannot have {len(node.inputs)} inputs and {len(node.outputs)} outputs")
+            counts = f"{count_of(len(node.inputs), 'input')} and {count_of(len(node.outputs), 'output')}"
+            is_data_missing = bool(node.inputs) and node.inputs[0] is None
+            self.skip(node, "its first input is missing" if is_data_missing else f"{node.op_type} cannot have {counts}")
             return
         try:
             self._rewrite(node, opset)
@@ -302,7 +305,7 @@ class NodePass(SlicingPass):
 
 @caching_reads()
 def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[list[Change]]:
-    """Run passes over an analysed model again and again until none of them finds anything more.
+    """Run passes over an analysed model again and again until none of the passes changes the model.
 
     Returns:
         For each pass, its changes in all rounds, then the nodes that it could not fix in the last round.
@@ -310,8 +313,8 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     all_changes: list[list[Change]] = [[] for _ in passes]
     is_stale, modified = False, True
     while modified or is_stale:
-        # Inference takes longer than the passes, so it runs only when the passes find nothing more. Then they run once
-        # more. They also do so if a pass has called `infer` by itself, because earlier passes have not seen the result.
+        # Inference takes longer than the passes, so it runs only when no pass changes the model. Then the passes run
+        # once more, even if a pass has already called `infer`, because the passes before it have not used the result.
         if not modified:
             if not analysis.is_current:
                 analysis.infer()

@@ -31,13 +31,12 @@ class _ComposePass(NodePass):
             return
         if node in self.split_members:
             raise Skip(IN_SPLIT)
-        data = data_of(first)
-        shape = self.sizes(data)
-        second = read_slice(node, opset, self.sizes(node.inputs[0]))
-        if not drop_whole_axes(second, self.sizes(node.inputs[0])):
+        data, sliced_sizes = data_of(first), self.sizes(data_of(node))
+        second = read_slice(node, opset, sliced_sizes)
+        if not drop_whole_axes(second, sliced_sizes):
             return  # the Slice selects everything, and RemoveIdentitySlicesPass removes it
-        new_nodes = build_slice(data, compose_entries(self._read_first(first, source, opset), second, shape), opset)
-        self.replace_node(node, new_nodes)
+        entries = compose_entries(self._read_first(first, source, opset), second, self.sizes(data))
+        self.replace_node(node, build_slice(data, entries, opset))
 
     def _read_first(self, first: ir.Node, source: ir.Value, opset: int) -> dict[int, AxisSlice]:
         """Return the start, end and step of each axis that `first`, a Slice or Split, cuts to write `source`."""

@@ -23,7 +23,7 @@ _NUMBER = "sliceport.number"
 
 @contextmanager
 def ready_for_passes(model: ir.Model) -> Iterator[None]:
-    """Set the defaults of inputs aside inside the context; see `without_defaults`. Call `unmark` at its end."""
+    """Set the defaults of inputs aside for a `with` block; see `without_defaults`. At its end, remove all marks."""
     with without_defaults(model):
         try:
             yield
@@ -41,7 +41,8 @@ def unmark(model: ir.Model, keys: Sequence[str] = (CONTESTED, ORIGIN, USED, _NUM
 def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, list[tuple[ir.Node, ir.Node]]]:
     """Build a probe: a copy of a model, for inference, for folding nodes, and for optimizers.
 
-    Contested nodes, which engines read differently, get `OPAQUE_DOMAIN` in the copy. Nothing is inferred from them.
+    Contested nodes, which engines read differently, get `OPAQUE_DOMAIN` in the copy, so nothing is inferred from them.
+    If there is one, outputs of nodes and inputs of bodies have no declared shapes in the copy.
 
     Args:
         model: The model. Nodes that are contested by their constants and declared shapes are marked in it.

@@ -6,7 +6,7 @@ from onnx_ops.model.conditions import loop_defects
 from onnx_ops.model.nodes import sizes_of
 from onnx_ops.model.walk import all_nodes, graphs_in
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.edits import open_sizes
+from onnx_ops.passes.edits import open_unconfirmed_sizes
 from sliceport.defects.onnxruntime import FIXED_SIZE
 
 
@@ -22,18 +22,18 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
     """
 
     def _apply(self) -> None:
-        values = [
+        pairs = [
             (node, value)
             for node in all_nodes(self.analysis.model.graph)
             for value in (*node.outputs, *(body_input for body in graphs_in(node) for body_input in body.inputs))
         ]
-        first = next((node for node, value in values if value in self.value_info.misdeclared), None)
+        first = next((node for node, value in pairs if value in self.value_info.misdeclared), None)
         if first is None:
             return
-        for _, value in values:
-            open_sizes(value, self.sizes(value))
+        for _, value in pairs:
+            open_unconfirmed_sizes(value, self.sizes(value))
         self.value_info.misdeclared.clear()
-        self.report_change(first, first.op_type, (FIXED_SIZE,))  # one report for the model
+        self.report_change(first, first.op_type, (FIXED_SIZE,))  # one report for the model; the node stays
 
 
 class LoopForDirectMLPass(SlicingPass):
@@ -56,8 +56,8 @@ class LoopForDirectMLPass(SlicingPass):
             if not defects:
                 continue
             for value, sizes in zip(body.inputs, inferred, strict=True):
-                open_sizes(value, sizes)
+                open_unconfirmed_sizes(value, sizes)
             for inner in all_nodes(body):
                 for value in inner.outputs:
-                    open_sizes(value, (None,) * len(value.shape or ()))
-            self.report_change(node, "Loop", defects)
+                    open_unconfirmed_sizes(value, (None,) * len(value.shape or ()))  # none is confirmed
+            self.report_change(node, "Loop", defects)  # the Loop stays, but the model has changed

@@ -44,9 +44,9 @@ class Identities:
         return value
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
-        """Record that all nodes read `successor` instead of `value`."""
-        # All values between a copy and its cached source are keys of the cache. So if `value` is a key, it may lie
-        # between them, and the cached source would be wrong. Otherwise a search goes on from `value` to `successor`.
+        """Update the cache for an edit after which all nodes read `successor` instead of `value`."""
+        # All values between a copy and its cached source are keys of the cache. So if `value` is a key, a cached source
+        # may be wrong after the edit. If `value` is not a key, a search that reaches it goes on to `successor`.
         if value in self._sources:
             self._sources.clear()
         else:
@@ -76,15 +76,15 @@ class GraphEdits:
     ) -> None:
         """Insert the `new` nodes after `position`, replace values, and remove the `old` nodes.
 
-        `successors` maps each old value to the value that replaces it. The successor takes over the name, type,
-        shape and constant. `ir.convenience.replace_nodes_and_values` does the same, but takes longer.
+        `successors` maps each old value to the value that replaces it. The successor takes over the name, type, shape
+        and constant, as far as the old value has them. `make_names_unique` may rename the new nodes and their
+        other outputs. `ir.convenience.replace_nodes_and_values` also replaces nodes, but takes longer.
         """
         for value, successor in successors.items():
             successor.type = value.type if value.type is not None else successor.type
             successor.shape = value.shape if value.shape is not None else successor.shape
             successor.const_value = value.const_value if value.const_value is not None else successor.const_value
             successor.name = value.name if value.name is not None else successor.name
-        for value, successor in successors.items():
             self.replace_value(value, successor)
         graph = position.graph
         assert graph is not None
@@ -152,7 +152,7 @@ def detach_inputs(node: ir.Node) -> None:
 
 
 def _replace_all_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
-    """Replace all inputs of a node and update the uses of the values."""
+    """Replace all inputs of a node by the same number of inputs, and update the uses of the values."""
     old_inputs = node.inputs
     if getattr(node, "device_configurations", None):  # only `replace_input_with` updates the input names in these
         for index, value in enumerate(inputs):
@@ -174,21 +174,21 @@ def is_used(value: ir.Value) -> bool:
 
 
 def remove_unread(value: ir.Value | None) -> None:
-    """Remove the initializer or node that defines a value if nothing reads the value. Repeat for the node's inputs.
+    """Remove the initializer or node that defines a value unless the value is used. Repeat for the node's inputs.
 
     Initializers that are graph inputs stay. So do nodes that `_can_be_removed` excludes.
     """
-    unread = [value]
-    while unread:
-        value = unread.pop()
-        if value is None or is_used(value):
+    candidates = [value]
+    while candidates:
+        candidate = candidates.pop()
+        if candidate is None or is_used(candidate):
             continue
-        producer = value.producer()
+        producer = candidate.producer()
         if producer is None:
-            if value.is_initializer() and not value.is_graph_input() and value.graph is not None:
-                del value.graph.initializers[value.name or ""]
+            if candidate.is_initializer() and not candidate.is_graph_input() and candidate.graph is not None:
+                del candidate.graph.initializers[candidate.name or ""]
         elif _can_be_removed(producer):
-            unread += producer.inputs
+            candidates += producer.inputs
             remove_nodes([producer])
 
 
@@ -222,14 +222,14 @@ def _has_used_output(node: ir.Node) -> bool:
 
 
 def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
-    """Copy the metadata, doc string and quantization annotation of a replaced value to the new value."""
+    """Copy the metadata, all of `meta`, and the doc string, if any, of a replaced value to the new value."""
     value.metadata_props.update(replaced.metadata_props)
     value.meta.update(replaced.meta)  # onnx-ir keeps the quantization annotation in `meta`
     value.doc_string = replaced.doc_string or value.doc_string
 
 
-def open_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Make each declared size of a value open for which `inferred`, the inferred sizes, has not the same number."""
+def open_unconfirmed_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
+    """Open each declared number that differs from the inferred size. Keep all if `inferred` has another length."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
         dims = [None if isinstance(dim, int) and dim != size else dim for dim, size in pairs]
@@ -237,12 +237,12 @@ def open_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
 
 
 def origin_of(node: ir.Node) -> object:
-    """Return an object that a node shares with the nodes that replace it. The object is created at the first call."""
+    """Return the `Change.origin` of a node, which the nodes that replace it share. Create it at the first call."""
     return node.meta.setdefault(ORIGIN, object())
 
 
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
-    """Copy metadata, doc strings and the origin of replaced nodes to each new node. The first replaced node counts."""
+    """Copy metadata, doc strings and the origin of replaced nodes to each new node. In a conflict, the first wins."""
     for node in nodes:
         for old in reversed(replaced):  # later updates replace earlier ones, so the first node comes last
             node.metadata_props.update(old.metadata_props)

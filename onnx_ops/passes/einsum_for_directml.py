@@ -75,7 +75,7 @@ class EinsumForDirectMLPass(NodePass):
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
-            # Labels of one tensor alone stay separate axes only on the left. The tensor with more of them is put there.
+            # Only the left tensor keeps its own labels as separate axes, so it has to be the one with more such labels.
             left, right, first, second = right, left, second, first
         shared = [label for label in left if label in right]
         summed = "".join(label for label in shared if label not in output_labels)
@@ -128,9 +128,9 @@ def _arrange(
 ) -> ir.Value:
     """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output.
 
-    onnxruntime's CPU provider moves Transposes to the MatMul, also those of the model and those before a ReduceSum. If
-    the provider fuses a Transpose with the MatMul, and one of the last two axes is empty, the process ends. A Concat
-    with one operand prevents this.
+    onnxruntime's CPU provider moves a Transpose next to the MatMul, even one of the model or one before a ReduceSum. If
+    the provider then fuses the two, and one of the last two axes is empty, the process crashes. A Concat with one
+    operand prevents this.
     """
     transposed = _transpose(nodes, value, labels, "".join(groups))
     arranged = _reshape(nodes, transposed, groups, groups, sizes, opset)
@@ -139,10 +139,10 @@ def _arrange(
         source = producer.inputs[0]
     perm, _ = merge_transposes(source)
     # If `perm` is not empty, no Reshape was added, so each group is one label.
-    if not perm or len(groups) < 3 or all(sizes[label] for label in groups[-2:]):
-        return arranged
-    nodes.append(ir.node("Concat", [arranged], {"axis": 0}))
-    return nodes[-1].outputs[0]
+    if perm and len(groups) >= 3 and not all(sizes[group] for group in groups[-2:]):
+        nodes.append(ir.node("Concat", [arranged], {"axis": 0}))
+        return nodes[-1].outputs[0]
+    return arranged
 
 
 def _transpose(nodes: list[ir.Node], value: ir.Value, labels: str, new_labels: str) -> ir.Value:
@@ -158,13 +158,13 @@ def _reshape(
 ) -> ir.Value:
     """Add a Reshape that joins the labels of each group to one axis, or separates them again. Return its output.
 
-    `axes` are the output axes. To join labels, `axes` are the groups. To separate them, each axis is a label.
+    `axes` are the output axes: the groups, to join the labels of each group; or single labels, to separate them.
 
     Nothing is added if each group is one label. If no group has several labels, an Unsqueeze or Squeeze adds or removes
-    the axes of size 1. Leading groups of one label keep even unknown sizes.
+    the axes of size 1. The axes of leading groups of one label are copied, even if their sizes are not known.
 
     Raises:
-        Skip: One of the other sizes is 0; two of them are not known; or one is not known, and a kept size may be 0.
+        Skip: Another axis has a label of size 0; two others have unknown sizes; or one has, and a copied one may be 0.
     """
     if all(len(group) == 1 for group in groups):
         return value

@@ -31,7 +31,7 @@ class ExpandStridedSlicePass(NodePass):
 
     def _apply(self) -> None:
         super()._apply()
-        # Without a StridedSlice, the model needs neither the function of the operator nor its domain.
+        # Without a StridedSlice, the model does not need the operator's function, and the domain only for other nodes.
         if self.changes and not self.analysis.nodes_of(*self.op_types):
             model = self.analysis.model
             model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
@@ -54,9 +54,8 @@ def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
     Raises:
         InvalidSlice: The StridedSlice breaks its specification.
     """
-    spec.check(sizes)
     chain = SliceChain(sizes)
-    for entry in spec.entries(len(sizes)):
+    for entry in spec.check(sizes):
         if entry.kind == "slice":
             bounds, size = _unmask(spec, entry.position), sizes[entry.axis]
             if size is not None and bounds.step < 0:  # engines read a backward start below the axis differently

@@ -17,7 +17,7 @@ from onnx_ops.model.nodes import CONTESTED, constant
 from onnx_ops.model.prepare import load_external
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.edits import RANDOM, holds_graph, is_used
-from onnx_ops.passes.fold_slices import as_tensors
+from onnx_ops.passes.fold_slices import collect_tensors
 from onnx_ops.runtime import onnxruntime_cpu
 from sliceport.diffing.side import RunFailed
 from sliceport.errors import ModelError, model_error
@@ -73,41 +73,41 @@ class FoldConstantsPass(SlicingPass):
         """Compute the outputs of nodes that follow from constants. Leave out outputs that cannot be computed."""
 
     def _follows_from_constants(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
-        """Return whether a node reads only constants and outputs of `constant_nodes`. See the class for exceptions."""
+        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class admits it."""
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            # `node` computes a parameter of a contested node. If this were a constant, onnxruntime would infer another
-            # shape for the contested node than the one that it computes.
+            # With a constant parameter, onnxruntime would infer another shape for the contested node than it computes.
             return False
-        if not all(value.producer() in constant_nodes or self._is_small_constant(value) for value in inputs):
+        if not all(value.producer() in constant_nodes or self._can_be_read(value) for value in inputs):
             return False
-        return all(self._is_small(output) for output in node.outputs)
+        return all(self._can_be_constant(output) for output in node.outputs)
 
-    def _is_small_constant(self, value: ir.Value) -> bool:
+    def _can_be_read(self, value: ir.Value) -> bool:
+        """Return whether a value is a constant of at most `MAX_READ_BYTES`, and not of strings."""
         tensor = constant(value)
         return tensor is not None and tensor.nbytes <= MAX_READ_BYTES and tensor.dtype != ir.DataType.STRING
 
-    def _is_small(self, output: ir.Value) -> bool:
+    def _can_be_constant(self, output: ir.Value) -> bool:
         """Return whether an output is left out, or is known to have at most `MAX_BYTES` and not to be strings."""
         dtype, shape = self.value_info.dtype(output), self.static_shape(output)
-        if dtype is None or dtype == ir.DataType.STRING or shape is None:
+        if dtype is None or shape is None:
             return not output.name  # an output that is left out has no type and no shape
-        return prod(shape) * dtype.bitwidth <= MAX_BYTES * 8
+        return dtype != ir.DataType.STRING and prod(shape) * dtype.bitwidth <= MAX_BYTES * 8
 
 
 class FoldExactConstantsPass(FoldConstantsPass):
     """Replace nodes that follow from constants by constants if all engines compute the same; see `infer.exact`."""
 
     def may_fold(self, node: ir.Node) -> bool:
-        """Return whether shape inference has computed the used outputs of a node exactly."""
+        """Return whether every engine computes the operator alike, and inference has computed the used outputs."""
         constants = self.value_info.constants
         return node.op_type in OPERATORS and all(value in constants for value in node.outputs if is_used(value))
 
     def compute(self, nodes: Sequence[ir.Node]) -> Tensors:
         """Return the outputs that shape inference has computed."""
-        return as_tensors((output for node in nodes for output in node.outputs), self.value_info.constants)
+        return collect_tensors((output for node in nodes for output in node.outputs), self.value_info.constants)
 
 
 class FoldByOnnxruntimePass(FoldConstantsPass):
@@ -133,7 +133,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         return self.value_info.dtype(value) if tensor is None else tensor.dtype
 
     def compute(self, nodes: Sequence[ir.Node]) -> Tensors:
-        """Compute outputs in sessions without optimization, in a worker process.
+        """Compute outputs in sessions without optimization, in a worker process. Stop after `_MAX_FAILURES` failures.
 
         Raises:
             MissingExtra, ChildLost: See `Side.run`.
@@ -153,7 +153,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
         return tensors
 
     def _take_within_limits(self, nodes: Sequence[ir.Node]) -> list[ir.Node]:
-        """Return the first nodes, as many as the limits of bytes allow, and count the bytes of these nodes."""
+        """Return as many of the first nodes as the limits of the class allow, and count the bytes of these nodes."""
         counted: set[ir.Node | ir.Value] = set()
         accepted = []
         for node in nodes:
@@ -167,7 +167,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
 
     def _count_bytes(self, output: ir.Value) -> int:
         dtype, shape = self.value_info.dtype(output), self.static_shape(output)
-        return 0 if dtype is None or shape is None else prod(shape) * dtype.bitwidth // 8
+        return 0 if dtype is None or shape is None else prod(shape) * dtype.bitwidth // 8  # unknown if left out
 
 
 def _find_new_constants(
@@ -196,14 +196,14 @@ def _is_read_outside(output: ir.Value, nodes: Collection[ir.Node]) -> bool:
 
 
 def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-    """Run nodes that follow from constants in onnxruntime. Return their used outputs.
+    """Run nodes by onnxruntime whose outputs follow from constants. Return the used outputs that are tensors.
 
     Raises:
         ModelError: The data of a constant cannot be read, or the nodes with their constants have more than 2 GiB.
         RunFailed: onnxruntime refuses the nodes, or fails to run them.
         MissingExtra, ChildLost: See `Side.run`.
     """
-    # `_find_new_constants` adds the nodes on which these nodes depend.
+    # `_find_new_constants` adds to `needed` the nodes on which these nodes depend.
     needed: set[ir.Node | ir.Value] = set(nodes)
     constants = [pair for node in nodes for pair in _find_new_constants(node, needed)]
     outputs = [output for node in nodes for output in node.outputs if is_used(output)]

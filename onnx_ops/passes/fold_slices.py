@@ -74,7 +74,7 @@ class FoldSlicesPass(SlicingPass):
         # These replacements, and those of other passes, may have made more elements known.
         if not self.analysis.is_current:
             self.analysis.infer()
-        folded = self.select_folded()
+        folded = self.find_known_tensors()
         for node, opset in self.analysis.nodes_of(*CUTTING):
             if node.graph is None or not has_valid_arity(node):
                 continue
@@ -89,18 +89,18 @@ class FoldSlicesPass(SlicingPass):
             else:
                 self.fold_parameters(node, folded)
 
-    def select_folded(self) -> dict[ir.Value, ir.TensorProtocol]:
-        """Return a tensor for each output and parameter of a Slice, Split or Gather whose elements are known."""
+    def find_known_tensors(self) -> dict[ir.Value, ir.TensorProtocol]:
+        """Return tensors for the outputs and parameters of Slices, Splits and Gathers, as far as elements are known."""
         nodes = [node for node, _ in self.analysis.nodes_of(*CUTTING)]
         values = [value for node in nodes for value in (*node.outputs, *node.inputs[1:]) if value is not None]
-        return as_tensors(values, self.value_info.constants)
+        return collect_tensors(values, self.value_info.constants)
 
     def fold_parameters(self, node: ir.Node, folded: Mapping[ir.Value, ir.TensorProtocol]) -> None:
         """Replace each computed parameter of at most 8 KiB by a constant if its elements are the same on all engines.
 
-        The parameters are all inputs except the first. `folded`, the result of `select_folded`, has the known elements.
-        A node that engines read differently is skipped. A Slice or Split is also reported as skipped if, afterwards, a
-        parameter is not constant.
+        The parameters are all inputs except the first. `folded` is the result of `find_known_tensors`. A node that
+        engines read differently is skipped. A Slice or Split is also reported as skipped if, afterwards, a parameter is
+        not constant.
         """
         disagreement = node.meta.get(CONTESTED)
         if disagreement is not None:
@@ -143,7 +143,7 @@ class FoldSlicesPass(SlicingPass):
                 self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in axes], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
-        """Replace an output by a constant if it is known to have no elements. Outputs of strings stay."""
+        """Replace a used output by a constant if its type and shape are known, it has no elements, and not strings."""
         shape, node = self.static_shape(output), output.producer()
         if node is None or shape is None or 0 not in shape or not is_used(output):
             return
@@ -170,8 +170,8 @@ class FoldSlicesPass(SlicingPass):
         self.report_change(node, "Constant")
 
 
-def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """Return a tensor for each of `values` whose elements are known by `facts`."""
+def collect_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
+    """Map each of `values` whose elements `facts` contains to a tensor of these elements."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in dict.fromkeys(values):
         value_facts = facts.get(value)
@@ -183,9 +183,9 @@ def as_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> d
 def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     """Return the outputs of a Slice, Split or Gather of a constant. Return None if the node must stay.
 
-    The outputs may have up to `LARGE_BYTES`. If nothing else reads the constant, it is removed from the model. So the
-    outputs may then have up to `_MAX_GROWTH` times the bytes of the constant, but no more than `MAX_BYTES`. Only the
-    selected bytes of external data are read.
+    Together, the outputs may have up to `LARGE_BYTES`. If the node is the only reader, so that the constant is removed
+    from the model, they may have up to `_MAX_GROWTH` times its bytes, but no more than `MAX_BYTES`. Only the selected
+    bytes of external data are read.
     """
     data = data_of(node)
     tensor = constant(data)
@@ -253,7 +253,7 @@ def _cut(region: Region, array: Array) -> Array:
 
 
 def _may_fold(node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> bool:
-    """Return whether the outputs of a node are small, and every engine computes the same bits."""
+    """Return whether `tensors`, the outputs of a node, are small, and every engine computes the same bits for them."""
     if any(tensor.nbytes > LARGE_BYTES for tensor in tensors):
         return False
     # Engines may round arithmetic on floats differently, so elements that are not integers may only be moved.

@@ -22,15 +22,15 @@ def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], ident
     """Return whether one part of a Split would gate another if the values in `added` became parts, too.
 
     A part gates another part if its Sigmoid is multiplied by the other part. onnxruntime's DirectML provider computes
-    such a Split wrongly. The result is False if `parts` or `added` contain such a pair already, because the provider
-    then computes wrong values with or without the addition.
+    such a Split wrongly. The result is False if `parts` alone or `added` alone has such a pair, because the provider
+    then computes wrong values in any case.
     """
     partners = {partner for value in added for partner in _find_partners(value, identities)}
     return bool(partners) and not partners.isdisjoint(parts) and not is_gated(list(parts)) and not is_gated(added)
 
 
 def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
-    """Yield each value `x` for which the graph computes `part * Sigmoid(x)` or `x * Sigmoid(part)`."""
+    """Yield each `x` of products `part * Sigmoid(x)` and `x * Sigmoid(part)` in the graph, and some other operands."""
     for product, _ in find_readers(part, "Mul"):
         for factor in _list_sources(product, identities):
             sigmoid = factor.producer()
@@ -42,5 +42,5 @@ def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]
 
 
 def _list_sources(node: ir.Node, identities: Identities) -> list[ir.Value]:
-    """Return the inputs of a node. The output of an Identity is replaced by the value that the Identity copies."""
+    """Return the inputs that a node has. Replace the output of an Identity by the value that the Identity copies."""
     return [identities.source_of(value) for value in node.inputs if value is not None]

@@ -34,7 +34,7 @@ HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
     MatMulForDirectMLPass,
     AlignedRunForDirectMLPass,
 )
-"""The passes that run, in this order, until none of them finds anything more."""
+"""The passes that run, in this order, until none of them changes the model any more."""
 
 
 def harden_for_directml(model: ir.Model) -> Hardening:

@@ -44,7 +44,7 @@ _WITH_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
 """Operators whose inputs after the first are parameters."""
 _READINGS = " or ".join(READINGS)
 _RAISED = "the operator set was raised"
-"""The beginning of the note that `was_raised` looks for."""
+"""The beginning of the note that `was_opset_raised` looks for."""
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
 PORTABLE: tuple[type[SlicingPass], ...] = (ConstantBoundsPass, *_WRITERS)
 """The passes that write the portable form, in the order in which they run, after `ExpandStridedSlicePass`."""
@@ -63,7 +63,7 @@ def harden_portably(
     Args:
         model: The model; it is changed.
         profile: The target.
-        without: Names in `FORMS` of forms that the target lacks, in addition to those of its profile.
+        without: Forms that the target lacks besides those of its profile, by their names in `profiles.FORMS`.
         read_as: The reading of Slices with a step below 0 and an end of INT32_MAX or INT64_MAX: `standard` or
             `onnxruntime`. If it is None, such Slices stay as they are.
         raises_opset: Whether an operator set below 13 becomes 13, if onnx can convert the model.
@@ -79,7 +79,7 @@ def harden_portably(
     opset = standard_opset(model.opset_imports)
     if raises_opset and opset < OPSET:
         try:
-            with _ranks_declared(model):
+            with _softmax_shapes_declared(model):
                 model = raise_opset(model, OPSET)
             notes.append(f"{_RAISED} from {opset} to {OPSET}, by onnx's version converter")
         except ModelError as error:
@@ -98,7 +98,7 @@ def harden_portably(
     skipped = [node for writer in writers for node in writer.skipped]
     # Two passes may skip a node for the same reason.
     notes += group_nodes(dict.fromkeys((node.op, node.node, f"{node.reason}: left as it is") for node in skipped))
-    # A pass reports this defect alone if no reading was chosen.
+    # Without a chosen reading, a pass keeps such a Slice, and reports it with this defect and no other.
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
         option = spell("read_as", "--read-as")
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
@@ -108,11 +108,11 @@ def harden_portably(
 
 
 @contextmanager
-def _ranks_declared(model: ir.Model) -> Iterator[None]:
+def _softmax_shapes_declared(model: ir.Model) -> Iterator[None]:
     """Declare the inferred shapes of Softmax data without a declared shape, for the duration of a `with` block.
 
-    onnx's version converter infers fewer ranks. If the converter does not know a rank, it adds nodes that may fail at
-    size 0.
+    onnx's version converter infers fewer ranks than `infer`. For a Softmax of unknown rank, it adds nodes that may fail
+    at size 0.
     """
     data = [node.inputs[0] for node in model_nodes(model) if is_operator(node, "Softmax", "LogSoftmax")]
     undeclared = {value: value.type for value in data if value is not None and value.shape is None}
@@ -129,7 +129,7 @@ def _ranks_declared(model: ir.Model) -> Iterator[None]:
 
 
 def _lift_parameters(model: ir.Model) -> None:
-    """Replace small Constants that nodes read only as parameters by initializers. Some engines lack Constant."""
+    """Turn the Constants that `_read_parameter` accepts into initializers, because some engines lack Constant."""
     new_names = unused_names(model, "slicing_")
     for graph in model_graphs(model):
         # Equal constants of a graph become one initializer.
@@ -165,9 +165,9 @@ def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def enforce_standard_reading(model: ir.Model) -> None:
-    """Rewrite each backward Slice to the greatest integer, so that onnxruntime computes what the standard defines.
+    """Rewrite each backward Slice that ends at INT32_MAX or INT64_MAX, so that onnxruntime follows the standard.
 
-    onnxruntime would select all elements down to index 0. Other nodes stay as they are.
+    For the original Slice, onnxruntime would select all elements down to index 0. Other nodes stay as they are.
     """
     with ready_for_passes(model):
         run_until_stable([ContestedSlicePass(read_as="standard")], Analysis(model))
@@ -180,17 +180,17 @@ def build_form_report(
     invalid: Sequence[InvalidNode] = (),
     notes: Sequence[str] = (),
 ) -> Hardening:
-    """Build the report of a model whose nodes got the form of a profile. `node_count` counts its slicing nodes."""
+    """Build the report of a model that was written for `profile`. `node_count` is the number of its slicing nodes."""
     versions = ", ".join(profile.versions)
     return Hardening(profile.target, versions, node_count, tuple(changes), tuple(invalid), tuple(notes), is_form=True)
 
 
-def was_raised(report: Changes) -> bool:
+def was_opset_raised(report: Changes) -> bool:
     """Return whether the notes of a report say that the operator set of the model was raised."""
     return isinstance(report, Hardening) and any(note.startswith(_RAISED) for note in report.notes)
 
 
-def add_note(report: Changes, note: str) -> Changes:
-    """Return a report with `note` before its other notes."""
+def prepend_note(report: Changes, note: str) -> Changes:
+    """Return a report of `harden_portably`, which is a Hardening, with `note` before its other notes."""
     assert isinstance(report, Hardening)
     return replace(report, notes=(note, *report.notes))

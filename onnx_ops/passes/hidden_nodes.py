@@ -17,7 +17,7 @@ from onnx_ops.model.nodes import SLICING, constant, is_operator, is_standard, re
 from onnx_ops.model.specs import slice_spec
 from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
-from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM, open_sizes
+from onnx_ops.passes.edits import GRAPH_TYPES, RANDOM, open_unconfirmed_sizes
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.optimizers import ONNXSCRIPT, ONNXSLIM
 from sliceport.errors import DynamicSlice, InvalidSlice
@@ -30,6 +30,7 @@ _WRONGLY_INFERRED_OPSET = 10
 _SEQUENCE_OPSETS = {"SplitToSequence": 18, "ConcatFromSequence": 13}
 """The operator set of the Split or Unsqueeze that onnxscript's optimizer writes in place of each operator."""
 _CHECKED_FOR_ONNXSCRIPT = ("Flatten", "Reshape", "Slice", "ScatterND", *_SEQUENCE_OPSETS)
+_NOT_NUMBERS = (ir.DataType.BOOL, ir.DataType.STRING)
 _FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.DOUBLE))
 _TRAINING_MODE = 2
 """Index of the input of a Dropout that switches training on."""
@@ -50,33 +51,33 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
 
     Each hidden node gets a unique operator, because optimizers merge equal nodes, even nodes that draw random numbers.
     Nodes of other domains are hidden, too, because optimizers look at the name of an operator but not at its domain.
-    Hidden nodes keep only the attributes that are graphs, because OnnxSlim loses lists of tensors. Declared sizes that
-    inference does not find become open.
+    The attributes of hidden nodes are withheld, because OnnxSlim loses lists of tensors. Only graphs stay, so that they
+    are optimized, too. Declared sizes that inference does not find become open.
 
     Args:
-        model: The model, which is changed. Its contested nodes have `OPAQUE_DOMAIN`. Its float constants are inputs.
+        model: The model, which is changed. Contested nodes must have `OPAQUE_DOMAIN`, float constants must be inputs.
         optimizer: `ONNXSCRIPT` or `ONNXSLIM`.
     """
     facts = infer(IrModel(model))
     for value, inferred in facts.items():
-        open_sizes(value, inferred.dims)  # optimizers rely on declared numbers, even if these are wrong
-    for value in model.graph.initializers.values():  # `infer` has no facts about initializers
+        open_unconfirmed_sizes(value, inferred.dims)  # optimizers rely on declared numbers, even if these are wrong
+    for value in model.graph.initializers.values():  # `infer` has no facts about them; `optimize` leaves none in bodies
         if value.const_value is not None:
             tensor = value.const_value
             facts[value] = Facts(tensor.dtype.value, tuple(tensor.shape.numpy()), data=tensor.numpy())
     nodes = list(model.graph.all_nodes())
     hidden = [
         *(node for node in nodes if node.domain not in STANDARD_DOMAINS or _is_random(node)),
-        *_nodes_of_contested_parameters(nodes),
-        *_find_computed_differently(nodes, facts),
-        *_nonzeros_of_scalars(nodes, facts),
-        *_nodes_of_forbidden_shapes(nodes, facts),
+        *_find_contested_parameters(nodes),
+        *_find_folded_differently(nodes, facts),
+        *_find_nonzeros_of_scalars(nodes, facts),
+        *_find_forbidden_shapes(nodes, facts),
     ]
     if optimizer == ONNXSCRIPT:
         _declare_data_of_flattens(nodes, facts)
-        hidden += _mistaken_by_onnxscript(nodes, facts, standard_opset(model.opset_imports))
+        hidden += _find_miscompiled_by_onnxscript(nodes, facts, standard_opset(model.opset_imports))
     elif optimizer == ONNXSLIM:
-        hidden += _mistaken_by_onnxslim(nodes, standard_opset(model.opset_imports))
+        hidden += _find_miscompiled_by_onnxslim(nodes, standard_opset(model.opset_imports))
     withheld: dict[str, Mapping[str, ir.Attr]] = {}
     for number, node in enumerate(dict.fromkeys(hidden)):
         # A node of another domain keeps the domain, because `show_nodes` moves nodes of OPAQUE_DOMAIN to ONNX's own.
@@ -108,14 +109,14 @@ def show_nodes(model: ir.Model, withheld: Withheld) -> None:
 
 
 def _is_random(node: ir.Node) -> bool:
-    """Return whether a node may draw random numbers. A Dropout does so in training."""
+    """Return whether a node may draw random numbers. A Dropout may if it has the input that switches training on."""
     return is_standard(node, *RANDOM) or (is_standard(node, "Dropout") and len(node.inputs) > _TRAINING_MODE)
 
 
-def _nodes_of_contested_parameters(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
-    """Yield the nodes that compute the parameters of contested nodes, which have `OPAQUE_DOMAIN`.
+def _find_contested_parameters(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """Yield the nodes that compute parameters of contested nodes. Contested nodes are those of `OPAQUE_DOMAIN`.
 
-    If the parameters became constants, onnxruntime would infer another shape for the contested node than it computes.
+    With constant parameters, onnxruntime would infer another shape for a contested node than the node computes.
     """
     for node in nodes:
         for value in node.inputs[1:] if node.domain == OPAQUE_DOMAIN else ():
@@ -124,7 +125,7 @@ def _nodes_of_contested_parameters(nodes: Iterable[ir.Node]) -> Iterator[ir.Node
                 yield producer
 
 
-def _find_computed_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+def _find_folded_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield the nodes that an optimizer may fold with another result than engines compute.
 
     The inputs of such nodes follow from constants and from the sizes of other values.
@@ -149,43 +150,43 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
     if all(facts.get(output, NO_FACTS).data is not None for output in node.outputs if output.name):
         return True
     input_types, output_types = _read_element_types(node.inputs, facts), _read_element_types(node.outputs, facts)
-    others = ir.DataType.BOOL, ir.DataType.STRING
-    if all(each is not None and (each.is_integer() or each in others) for each in input_types | output_types):
-        # An integer division by 0 or -1 may end the process of an engine, so the elements of the divisor must be known.
+    if all(each is not None and (each.is_integer() or each in _NOT_NUMBERS) for each in input_types | output_types):
+        if node.op_type != "Div":
+            return True
+        # An integer division by 0, or of the least integer by -1, may end the process of an engine.
         divisor = facts.get(node.inputs[-1], NO_FACTS).data
-        return node.op_type != "Div" or (divisor is not None and not may_fail_to_divide(divisor))
+        return divisor is not None and not may_fail_to_divide(divisor)
     return node.op_type in ROUNDED_ALIKE and _FLOATS.issuperset(input_types)
 
 
 def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) -> set[ir.DataType | None]:
     """Return the element types of values, with None among them if one is not known."""
-    # An output that is left out has no name.
-    present = [value for value in values if value is not None and (value.name or value.const_value is not None)]
+    present = [value for value in values if value is not None and value.name]  # an output without a name is left out
     numbers = [facts.get(value, NO_FACTS).element for value in present]
     return {ir.DataType(number) if number else None for number in numbers}
 
 
-def _nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+def _find_nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield each NonZero whose input may be a scalar. For a scalar, onnx infers 0 output rows, but engines write 1."""
     for node in nodes:
         if is_operator(node, "NonZero") and not facts.get(node.inputs[0], NO_FACTS).dims:
             yield node
 
 
-def _nodes_of_forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
+def _find_forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield the nodes that compute a shape with a 0 and a -1 for a Reshape with allowzero=1.
 
     If the shape became a constant, onnxruntime would not load the model.
     """
-    for node in nodes:
-        for output in node.outputs if node.op_type != "Constant" else ():
+    for node in (node for node in nodes if node.op_type != "Constant"):  # a Constant's output is constant already
+        for output in node.outputs:
             data = facts.get(output, NO_FACTS).data
             if data is not None and is_forbidden_shape(output, partial(np.asarray, data)):
                 yield node
 
 
 def _declare_data_of_flattens(nodes: Iterable[ir.Node], facts: FactsByValue) -> None:
-    """Declare the inferred data shapes of Flattens. For unknown shapes, onnxscript's optimizer would write [0, -1]."""
+    """Declare the inferred data shapes of Flattens. Without one, onnxscript's optimizer writes a Reshape to [0, -1]."""
     for node in nodes:
         data = node.inputs[0] if is_standard(node, "Flatten") and node.inputs else None
         dims = facts.get(data, NO_FACTS).dims
@@ -193,12 +194,12 @@ def _declare_data_of_flattens(nodes: Iterable[ir.Node], facts: FactsByValue) -> 
             data.shape = ir.Shape(dims)
 
 
-def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset: int) -> Iterator[ir.Node]:
-    """Yield the nodes that onnxscript's optimizer 0.7.2 replaces by nodes with other results.
+def _find_miscompiled_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset: int) -> Iterator[ir.Node]:
+    """Yield the nodes that onnxscript's optimizer 0.7.2 may replace wrongly or fail on.
 
     - It writes a Flatten as a Reshape to [0, -1], which fails for an empty batch.
     - It writes two Flattens of one value as two Reshapes, and one of these reads a shape that does not exist.
-    - It writes -1 into the shape of a Reshape next to a 0.
+    - It writes a -1 beside a 0 into the shape of a Reshape.
     - It removes a Slice of operator set 10, because onnx infers that the Slice keeps an open size.
     - It fails on a ScatterND with constant indices if a size of the data is open.
     - It replaces operators on sequences by operators of later operator sets.
@@ -206,50 +207,50 @@ def _mistaken_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValue, opset
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:
-        if not is_standard(node, *_CHECKED_FOR_ONNXSCRIPT) or not node.inputs:
+        if not (is_standard(node, *_CHECKED_FOR_ONNXSCRIPT) and node.inputs and node.outputs):
             continue
         data = node.inputs[0]
         dims, output_dims = facts.get(data, NO_FACTS).dims, facts.get(node.outputs[0], NO_FACTS).dims
         match node.op_type:
             case "Flatten":
-                is_mistaken = data in flattened or not _is_plain_reshape(node, dims)
+                is_miscompiled = data in flattened or not _can_be_reshape(node, dims)
                 flattened.add(data)
             case "Reshape":
-                is_mistaken = 0 in (dims or ()) or 0 in (output_dims or ())
+                is_miscompiled = 0 in (dims or ()) or 0 in (output_dims or ())
             case "Slice":
-                is_mistaken = opset == _WRONGLY_INFERRED_OPSET and static_sizes(output_dims) is None
+                is_miscompiled = opset == _WRONGLY_INFERRED_OPSET and static_sizes(output_dims) is None
             case "ScatterND":
                 has_constant_indices = len(node.inputs) > 1 and facts.get(node.inputs[1], NO_FACTS).data is not None
-                is_mistaken = has_constant_indices and static_sizes(dims) is None
+                is_miscompiled = has_constant_indices and static_sizes(dims) is None
             case _:  # an operator on sequences
-                is_mistaken = opset < _SEQUENCE_OPSETS[node.op_type] or (
+                is_miscompiled = opset < _SEQUENCE_OPSETS[node.op_type] or (
                     len(node.inputs) > 1 and "keepdims" in node.attributes
                 )
-        if is_mistaken:
+        if is_miscompiled:
             yield node
 
 
-def _is_plain_reshape(node: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
-    """Return whether a Reshape to two numbers, at most one of them -1, does what a Flatten does.
+def _can_be_reshape(flatten: ir.Node, dims: Sequence[int | str | None] | None) -> bool:
+    """Return whether a Flatten is equal to a Reshape to two numbers. One of them may be -1.
 
     `dims` holds the sizes of the data: numbers, or symbols or None for unknown sizes. It is None for an unknown rank.
     """
     if dims is None or 0 in dims:  # in a Reshape, 0 copies a size of the data, and no -1 can be inferred beside it
         return False
     try:
-        axis = read_int(node, "axis", 1)
+        axis = read_int(flatten, "axis", 1)
     except InvalidSlice:
         return False
     # A Flatten joins the axes before `axis` to one axis, and all other axes to a second one.
     return static_sizes(dims[:axis]) is not None or static_sizes(dims[axis:]) is not None
 
 
-def _mistaken_by_onnxslim(nodes: Iterable[ir.Node], opset: int) -> Iterator[ir.Node]:
-    """Yield the nodes that OnnxSlim 0.1.98 replaces by nodes with other results.
+def _find_miscompiled_by_onnxslim(nodes: Iterable[ir.Node], opset: int) -> Iterator[ir.Node]:
+    """Yield the nodes that OnnxSlim 0.1.98 may replace by nodes with other results.
 
     - It removes a Slice whose parameters are not constant, and divides a Split with such parameters into equal parts.
-    - It takes a Slice for empty that is backward or has a start near INT64_MIN, if the size of the axis is open.
-    - It computes some outputs of a node and drops them, so that the indices of the remaining outputs shift.
+    - It takes a Slice of an open axis for empty if the step is negative or the start is near INT64_MIN.
+    - It folds some outputs of a node that reads only constants, so that the indices of the other outputs shift.
     - It drops a constant without elements from a Concat, even if sizes of the result follow from this operand.
     - It replaces the mask output of a Dropout by the data.
     """
@@ -269,13 +270,13 @@ def _mistaken_by_onnxslim(nodes: Iterable[ir.Node], opset: int) -> Iterator[ir.N
             or has_mask
             or has_empty_operand
             or (is_computed and len(node.outputs) > 1)
-            or _is_clamped(node, opset)
+            or _is_taken_for_empty(node, opset)
         ):
             yield node
 
 
-def _is_clamped(node: ir.Node, opset: int) -> bool:
-    """Return whether a node is a Slice with a step below 0 or a start near INT64_MIN."""
+def _is_taken_for_empty(node: ir.Node, opset: int) -> bool:
+    """Return whether OnnxSlim may take a Slice for empty: a step is below 0, or a start is near INT64_MIN."""
     try:
         spec = slice_spec(node, opset) if is_standard(node, "Slice") else None
     except (InvalidSlice, DynamicSlice):

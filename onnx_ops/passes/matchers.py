@@ -13,7 +13,7 @@ from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array, Sizes
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
 from onnx_ops.passes.outcome import Skip
-from sliceport.slicing import AxisSlice, SplitSpec, as_range
+from sliceport.slicing import AxisSlice, SplitSpec, as_range, resolve_axis
 from sliceport.slicing.spec import normalize_axis
 
 _MAX_INDICES = 2**20
@@ -50,7 +50,7 @@ def read_slice(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, Axis
 def read_slice_by_spec(node: ir.Node, opset: int, shape: Sizes | None) -> dict[int, AxisSlice]:
     """Return the start, end and step of each axis that a Slice names, by the specification.
 
-    Unlike `read_slice`, this function also reads a Slice that engines read differently.
+    Unlike `read_slice`, this function accepts a Slice that engines read differently.
 
     Raises:
         InvalidSlice, DynamicSlice: See `read_slice`.
@@ -62,6 +62,12 @@ def drop_whole_axes(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> di
     """Return the bounds by axis, without those that surely select a whole axis. `shape` holds the sizes of the data."""
     sizes = dict(enumerate(shape or ()))
     return {axis: entry for axis, entry in entries.items() if not entry.is_whole(sizes.get(axis))}
+
+
+def sizes_after(entries: Mapping[int, AxisSlice], sizes: Sizes) -> Sizes:
+    """Return the sizes of a tensor of `sizes` after the slices `entries`, by axis. An open size (None) stays open."""
+    pairs = [(size, entries.get(axis)) for axis, size in enumerate(sizes)]
+    return tuple([size if size is None or entry is None else len(resolve_axis(*entry, size)) for size, entry in pairs])
 
 
 def _check_uncontested(node: ir.Node, opset: int, shape: Sizes | None) -> None:
@@ -94,9 +100,8 @@ def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpe
     if shape is not None and not -len(shape) <= spec.axis < len(shape):
         raise Skip(f"axis {spec.axis} is out of range for a tensor of rank {len(shape)}")
     if shape is None or shape[spec.axis] is None:
-        data = data_of(node).name
-        reason = "only a Split checks that its parts add up to it"
-        raise Skip(f"the size of axis {spec.axis} of {data!r} is not known, and {reason}")
+        size = f"the size of axis {spec.axis} of {data_of(node).name!r}"
+        raise Skip(f"{size} is not known, and only the Split checks that its parts add up to this size")
     return spec
 
 
@@ -132,7 +137,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 
 
 def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, int]:
-    """Return indices of an axis of `size` as a range, and the smallest index, which may be negative.
+    """Return the indices in `tensor` for an axis of `size` as a range, and the smallest one, which may be negative.
 
     The range is None if an index is out of range or the indices are not an arithmetic progression.
     """
@@ -140,11 +145,11 @@ def _read_indices(tensor: ir.TensorProtocol, size: int) -> tuple[range | None, i
     return as_range(listed, size), min(listed, default=0)
 
 
-def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
+def read_axes(node: ir.Node, opset: int) -> list[int]:
     """Return the axes that a Squeeze or Unsqueeze lists, which may be negative.
 
     Raises:
-        Skip: The axes are absent, not constant, more than `MAX_AXES`, or cannot be read.
+        Skip: The axes are absent; or, from operator set 13 on, not constant, not readable, or more than `MAX_AXES`.
         InvalidSlice, DynamicSlice: See `read_ints`, which reads the axes before operator set 13.
     """
     axes = read_ints(node, "axes") if opset < AXES_INPUT_OPSET else None
@@ -155,7 +160,7 @@ def read_squeezed_axes(node: ir.Node, opset: int) -> list[int]:
         raise Skip(f"{node.op_type} {node_name(node)!r} does not name its axes")
     elements = read_elements(value, MAX_AXES)
     if elements is None:
-        raise Skip(f"the axes of {node.op_type} {node_name(node)!r} are not constant")
+        raise Skip(f"the axes of {node.op_type} {node_name(node)!r} are not constant, not readable, or too many")
     return [int(axis) for axis in elements.reshape(-1)]
 
 

@@ -33,7 +33,7 @@ class MatMulForDirectMLPass(NodePass):
     Result: a = Unsqueeze(x2, [1]); b = MatMul(x, a); y = Squeeze(b, [1])
 
     Reported and not fixed: more than 4 axes if a size is 0 or not known, if one tensor is a vector, or if a tensor is
-    broadcast along some of the leading axes only.
+    broadcast along some of the leading axes only; before operator set 11, a vector after a tensor of unknown rank.
     """
 
     op_types = ("MatMul",)
@@ -69,10 +69,10 @@ class MatMulForDirectMLPass(NodePass):
         self.replace_node(node, nodes, defects, "Reshape + MatMul + Reshape")
 
     def _rewrite_vector(self, node: ir.Node, opset: int) -> None:
-        """Replace the vector by a matrix of one column, and remove the axis of this column from the product."""
+        """Replace the vector by a matrix of one column, and remove the axis of the column from the product."""
         left, vector = (value for value in node.inputs if value is not None)
         sizes = self.sizes(left)
-        if sizes is None and opset < _NEGATIVE_AXES_OPSET:
+        if sizes is None and opset < _NEGATIVE_AXES_OPSET:  # then no number stands for the last axis
             self.report_change(node, None, (MATMUL_BY_A_VECTOR,))
             return
         nodes = build_with_axes("Unsqueeze", vector, [1], opset)

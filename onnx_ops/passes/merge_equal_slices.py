@@ -52,7 +52,7 @@ class MergeEqualSlicesPass(NodePass):
         equal = {
             output: self._outputs_by_key[key]
             for output, keys in used
-            for key in reversed(keys)  # the first key wins
+            for key in reversed(keys)  # in a dict, the last entry counts, so the first key wins
             if key in self._outputs_by_key
         }
         if used and len(equal) == len(used):
@@ -71,9 +71,9 @@ class MergeEqualSlicesPass(NodePass):
                 self._outputs_by_key.setdefault(key, output)
 
     def _list_keys(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
-        """Return keys for each output. Outputs that share a key select the same elements.
+        """Return a list of keys for each output. Outputs that share a key select the same elements.
 
-        One key holds the parameters. Another key holds the run, if a Slice or Split cuts one axis to known neighbours.
+        The last key of an output holds the parameters of the node. A key before it is the one of `_list_run_keys`.
         """
         data = self.edits.identities.source_of(data_of(node))
         shape = self.sizes(node.inputs[0])
@@ -88,7 +88,7 @@ class MergeEqualSlicesPass(NodePass):
         return [[*runs[index : index + 1], (*prefix, spec, index)] for index in range(len(node.outputs))]
 
     def _list_run_keys(self, node: ir.Node, data: ir.Value, opset: int) -> list[Hashable]:
-        """Return a key for each output if a Slice or Split cuts one axis of known size to runs of neighbours.
+        """Return a key for each output if a Slice or Split selects consecutive indices of one axis of known size.
 
         Otherwise the list is empty. `data` is the node's input, or the value that Identity nodes copy to this input.
         """
@@ -104,12 +104,12 @@ class MergeEqualSlicesPass(NodePass):
 
 
 def _run_key(node: ir.Node, data: ir.Value, axis: int, run: range) -> Hashable:
-    """Return the key for a run of neighbours on one axis of `data`. Only Slices and Splits are stored by such keys."""
+    """Return the key for consecutive indices of an axis. Slices and Splits have such keys; Gathers look them up."""
     return id(node.graph), data, axis, run
 
 
 def _merge_key(data: ir.Value) -> Hashable:
-    """Return an equal key for the outputs of equal Shape nodes. Any other value is its own key."""
+    """Return a key of the value. Outputs of Shape nodes with the same input, start and end have the same key."""
     shape = data.producer()
     if shape is None or not is_operator(shape, "Shape"):
         return data

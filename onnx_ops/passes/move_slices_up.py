@@ -15,7 +15,7 @@ from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import SHAPE_INPUT_OPSET, build_constant, build_slice
 from onnx_ops.passes.edits import annotate_nodes
-from onnx_ops.passes.matchers import data_of, read_slice, read_squeezed_axes
+from onnx_ops.passes.matchers import data_of, read_axes, read_slice
 from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
 from sliceport.slicing.spec import cut_shape, normalize_axis
@@ -58,7 +58,7 @@ class MoveSlicesUpPass(NodePass):
         value = data_of(node)
         above = value.producer()  # the operator before which the Slice moves
         if not is_operator(above, *_CUT_INPUTS) or above.graph is not node.graph:
-            return
+            return  # not nearly a match, so there is no reason to report
         if value.is_graph_output() or count_uses(value) != 1:
             above_output = f"the output of {above.op_type} {node_name(above)!r}, which it cuts,"
             raise Skip(f"{above_output} has other readers or is an output of the graph")
@@ -76,17 +76,18 @@ class MoveSlicesUpPass(NodePass):
             source = inputs[index]
             assert source is not None
             new_nodes += build_slice(source, cut, opset)
-            slices.append(new_nodes[-1])
-            slices[-1].name = node.name if len(cuts) == 1 else f"{node_name(node)}_{index}"
-            inputs[index] = slices[-1].outputs[0]
-            self.set_value_info(slices[-1].outputs[0], source, cut_shape(cut, shapes[index]), node.outputs[0])
+            slices.append(moved := new_nodes[-1])  # the Slice comes after its constants
+            moved.name = node.name if len(cuts) == 1 else f"{node_name(node)}_{index}"
+            inputs[index] = moved.outputs[0]
+            self.set_value_info(moved.outputs[0], source, cut_shape(cut, shapes[index]), node.outputs[0])
         if above.op_type in ("Reshape", "Expand"):  # their second input is the shape of the output
             new_nodes.append(build_constant(cut_shape(entries, out_shape)))
             inputs[1] = new_nodes[-1].outputs[0]
         new_nodes.append(ir.node(above.op_type, inputs, dict(above.attributes), name=above.name))
         annotate_nodes(new_nodes[-1:], [above])
         self.replace_nodes([node], new_nodes, {node.outputs[0]: new_nodes[-1].outputs[0]}, slices)
-        self.report_change(node, f"a Slice before {above.op_type}")
+        # An Expand whose data are broadcast along all axes that are cut gets another shape, but no Slice.
+        self.report_change(node, f"{'a Slice before' if slices else 'a smaller'} {above.op_type}")
 
     def _count_bits(self, value: ir.Value | None, shape: Shape) -> int:
         """Return the bits of `shape` elements of the type of `value`. An element of unknown type counts as 8 bits."""
@@ -124,7 +125,7 @@ def _cut_squeeze(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: En
     """Return the bounds, by input and axis, that slice the input of a Squeeze or Unsqueeze instead of its output."""
     # Axes are counted in the shape that has all of them: the input of a Squeeze, the output of an Unsqueeze.
     longer, shorter = (shapes[0], out_shape) if node.op_type == "Squeeze" else (out_shape, shapes[0])
-    axes = {normalize_axis(axis, len(longer)) for axis in read_squeezed_axes(node, opset)}
+    axes = {normalize_axis(axis, len(longer)) for axis in read_axes(node, opset)}
     shared_axes = [axis for axis in range(len(longer)) if axis not in axes]
     if len(shared_axes) != len(shorter):
         raise Skip(f"the axes of {node.op_type} {node_name(node)!r} do not fit its shapes")
@@ -141,7 +142,7 @@ def _cut_reshape(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: En
         raise Skip(f"Reshape {node_name(node)!r} does not have its shape as an input")
     if 0 in out_shape:
         raise Skip(f"the output of Reshape {node_name(node)!r} has no elements")
-    # Axes match if both the sizes and the products of the sizes before are equal.
+    # An input and an output axis match if their sizes are equal, and the products of the sizes of the axes before them.
     input_counts = [*accumulate(shapes[0], mul, initial=1)]
     output_counts = [*accumulate(out_shape, mul, initial=1)]
     input_axes = {(input_counts[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}

@@ -15,12 +15,12 @@ _NEW = "sliceport.new"
 
 
 def mark_new(item: ir.Node | ir.Value) -> None:
-    """Mark a new node or value, so that `make_names_unique` gives it a unique name."""
+    """Mark a new node, or an output of one, so that `make_names_unique` gives it a unique name."""
     item.meta[_NEW] = True
 
 
 def make_names_unique(model: ir.Model) -> None:
-    """Rename each marked node or value whose name occurs again anywhere in the model, and remove all marks."""
+    """Rename each marked node that shares its name with another node, and marked values likewise. Remove all marks."""
     nodes = list(model_nodes(model))
     _rename_new(nodes, Counter(node.name for node in nodes))
     values = [output for node in nodes for output in node.outputs]
@@ -36,7 +36,8 @@ def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], counts: Counter[s
     """Rename each marked item whose name another item has, and remove all marks. Update `counts`, the uses of names."""
     suffixes: dict[str, Iterator[int]] = defaultdict(count)  # by name, the numbers that were not tried yet
     for item in items:
-        if item.meta.pop(_NEW, False) and item.name and counts[item.name] > 1:
+        is_new = item.meta.pop(_NEW, False)  # removes the mark
+        if is_new and item.name and counts[item.name] > 1:
             candidates = (f"{item.name}_{number}" for number in suffixes[item.name])
             name = next(candidate for candidate in candidates if candidate not in counts)
             counts[item.name] -= 1

@@ -25,7 +25,7 @@ _ARITHMETIC_NAMES = """
     RMSNormalization BatchNormalization InstanceNormalization GroupNormalization
 """
 _ARITHMETIC = frozenset(_ARITHMETIC_NAMES.split())
-"""Operators whose results for a 0 and a -0 differ at most in the signs of zeros. A Div by the zero is an exception."""
+"""Operators whose results for 0 and -0 differ at most in the signs of zeros. Division by this zero is an exception."""
 _COPYING_NAMES = """
     Reshape Transpose Slice Split Squeeze Unsqueeze Neg Relu LeakyRelu Elu Gelu ReduceSum ReduceMean ReduceMax
     ReduceMin
@@ -58,10 +58,10 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
     def _apply(self) -> None:
         model = self.analysis.model
-        # The set stays right for floats: if the output of a removed node is in the set, so is the node's operand.
-        shows_sign = _find_sign_sensitive(model)
+        # Removals do not invalidate the set: if it has the output of a removed node of floats, it has the operand, too.
+        sign_sensitive = _find_sign_sensitive(model)
         for node in list(all_nodes(model.graph)):
-            operand = self._unchanged_operand(node, shows_sign)
+            operand = self._unchanged_operand(node, sign_sensitive)
             if operand is None:
                 continue
             try:
@@ -69,10 +69,10 @@ class RemoveNeutralOperandsPass(SlicingPass):
             except SKIPS as reason:
                 self.skip(node, reason)
 
-    def _unchanged_operand(self, node: ir.Node, shows_sign: Container[ir.Value]) -> ir.Value | None:
-        """Return the operand of a node that can replace its result, or None.
+    def _unchanged_operand(self, node: ir.Node, sign_sensitive: Container[ir.Value]) -> ir.Value | None:
+        """Return the operand that can replace the result of a node, or None if no operand can.
 
-        `shows_sign` holds the values whose zeros may change an output of the model by their signs.
+        `sign_sensitive` holds the values for which 0 and -0 may lead to different outputs of the model.
         """
         # Attributes describe how operands broadcast before opset 7.
         if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
@@ -89,7 +89,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
                 # -0 + 0 and -0 - -0 are 0; -0 + -0 and -0 - 0 stay -0.
                 loses_sign = {"Add": not is_negative.all(), "Sub": is_negative.any()}.get(node.op_type, False)
                 # The node makes a signalling NaN quiet. It reads no such NaN if arithmetic computes the operand.
-                if (loses_sign and node.outputs[0] in shows_sign) or not _is_computed(operand):
+                if (loses_sign and node.outputs[0] in sign_sensitive) or not _has_no_signalling_nan(operand):
                     continue
             if self._keeps_shape(operand, array):
                 return operand
@@ -106,17 +106,16 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
 def _find_sign_sensitive(model: ir.Model) -> set[ir.Value]:
     """Return the values for which 0 and -0 may lead to different bits in an output of a graph."""
-    shows_sign = {output for graph in graphs_outside_functions(model) for output in graph.outputs}
+    sensitive = {output for graph in graphs_outside_functions(model) for output in graph.outputs}
     # In reverse order, readers come before the nodes that they read from, so that one pass is enough.
     for node in reversed(list(all_nodes(model.graph))):
-        if not _hides_sign(node):
-            is_sensitive = any(output in shows_sign for output in node.outputs)
-            shows_sign |= {
-                value
-                for index, value in enumerate(node.inputs)
-                if value is not None and (is_sensitive or not _passes_sign_alone(node, index))
-            }
-    return shows_sign
+        if _hides_sign(node):
+            continue
+        is_sensitive = any(output in sensitive for output in node.outputs)
+        for index, value in enumerate(node.inputs):
+            if value is not None and (is_sensitive or not _changes_only_signs_of_zeros(node, index)):
+                sensitive.add(value)
+    return sensitive
 
 
 def _hides_sign(node: ir.Node) -> bool:
@@ -128,12 +127,13 @@ def _hides_sign(node: ir.Node) -> bool:
     return is_standard(node, *_HIDING)
 
 
-def _passes_sign_alone(node: ir.Node, index: int) -> bool:
+def _changes_only_signs_of_zeros(node: ir.Node, index: int) -> bool:
     """Return whether the outputs of a node for 0 and -0 in the input at `index` differ only in the signs of zeros."""
     if is_standard(node, "Pow"):  # a zero to a positive power is a zero
         exponent = _read_numbers(node.inputs[1]) if len(node.inputs) == 2 else None
         return index == 0 and exponent is not None and bool((exponent > 0).all())
-    return is_standard(node, *_PASSING) and not (node.op_type == "Div" and index == 1)
+    is_divisor = is_standard(node, "Div") and index == 1  # x / 0 and x / -0 are different infinities
+    return is_standard(node, *_PASSING) and not is_divisor
 
 
 def _is_without_negative_zero(value: ir.Value | None) -> bool:
@@ -142,10 +142,10 @@ def _is_without_negative_zero(value: ir.Value | None) -> bool:
     return array is not None and not bool(np.signbit(array[array == 0]).any())
 
 
-def _is_computed(value: ir.Value) -> bool:
+def _has_no_signalling_nan(value: ir.Value) -> bool:
     """Return whether arithmetic computes all elements of a value, so that none is a signalling NaN."""
     producer = value.producer()
-    while is_operator(producer, *_COPYING):
+    while is_operator(producer, *_COPYING):  # these may copy a NaN of their data
         producer = data_of(producer).producer()
     if producer is None or not is_standard(producer, *_QUIETING):
         return False
@@ -153,7 +153,10 @@ def _is_computed(value: ir.Value) -> bool:
 
 
 def _read_numbers(value: ir.Value | None) -> Array | None:
-    """Return the numbers of a constant of at most 1 MiB. Return None for any other value or unreadable data."""
+    """Return the integers or floats of a constant. Return None for unreadable or other data, or more than 1 MiB.
+
+    Types that NumPy itself lacks, such as bfloat16, count as other data.
+    """
     tensor = None if value is None else constant(value)
     if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES:
         return None

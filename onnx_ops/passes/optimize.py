@@ -23,9 +23,9 @@ from sliceport.errors import ModelError
 def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     """Inline the functions of a model and optimize it. Return the new model, and the number of nodes after inlining.
 
-    The optimizer sees the values of small integers, but only the shapes of floats and large tensors. It would round
-    floats differently from the engine that runs the model, or treat small floats as 0. Contested nodes, and nodes that
-    the optimizer would change wrongly, are hidden from it (`hide_nodes`).
+    The optimizer sees the values of small integers, but only the shapes of floats and large tensors. If it saw floats,
+    it would round them differently from the engine that runs the model, or treat small floats as 0. Nodes that engines
+    read differently, and nodes that the optimizer would change wrongly, are hidden from it (`hide_nodes`).
 
     Args:
         model: The model. Only the marks of contested nodes change.
@@ -33,7 +33,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
 
     Raises:
         ModelError: See `run_optimizer`; or a function cannot be inlined, external data cannot be read, or the optimizer
-            renames outputs or makes an invalid model.
+            changes the list of outputs or makes an invalid model.
         MemoryError, ChildLost: See `run_optimizer`.
     """
     probe, _ = build_probe(model)
@@ -45,7 +45,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
             _make_constants(graph)
     name_left_out_outputs(probe)
     node_count = count_nodes(probe)
-    # Optimizers rename outputs that are inputs or repeated, so the optimizer does not see these outputs.
+    # Optimizers rename outputs that are inputs or repeated. So the optimizer sees each other output once.
     computed = {value.name: value for value in probe.graph.outputs if not value.is_graph_input()}
     probe.graph.outputs.clear()
     probe.graph.outputs.extend(computed.values())
@@ -79,9 +79,9 @@ def count_nodes(model: ir.Model) -> int:
 
 
 def _lift_initializers(model: ir.Model) -> None:
-    """Move the initializers of bodies to the main graph, except outputs of a body.
+    """Move the initializers of bodies to the main graph, except inputs and outputs of a body.
 
-    An initializer gets a new name if another value has its name. onnx-ir's pass ignores values in other bodies.
+    An initializer gets a new name if another value has its name. onnx-ir's own pass ignores the names in other bodies.
     """
     lifted: list[ir.Value] = []
     taken = {value.name for value in all_values(model.graph)} | model.graph.initializers.keys()
@@ -159,15 +159,15 @@ def _attach_initializers(graph: ir.Graph, detached: Mapping[str, ir.TensorProtoc
 
 
 def _restore_interface(graph: ir.Graph, original: ir.Graph, computed_names: Iterable[str | None]) -> None:
-    """Restore the inputs, outputs and operator sets of the original graph in an optimized graph.
+    """Restore the inputs and outputs of the original graph in an optimized graph. Add the operator sets that it lacks.
 
-    `computed_names` are the names of the outputs that the optimizer saw.
+    `computed_names` are the names of the outputs that the optimizer saw: each one once, without those that are inputs.
 
     Raises:
-        ModelError: The outputs have other names or another order.
+        ModelError: The outputs have other names, another number or another order.
     """
     if [value.name for value in graph.outputs] != list(computed_names):
-        raise ModelError("it renames the outputs of the model.")
+        raise ModelError("it changes the names, number or order of the outputs of the model.")
     values = {value.name: value for value in (*graph.initializers.values(), *graph.inputs)}
     graph.inputs.clear()
     for original_input in original.inputs:
@@ -201,7 +201,7 @@ def _make_constants(graph: ir.Graph, kept_names: Container[str] = ()) -> None:
 
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
-    """Restore the types and shapes of original values, and remove those that the optimizer inferred for new values."""
+    """Restore types and shapes of original values. Remove those of new values, except inputs and outputs of bodies."""
     original_values = {value.name: value for value in all_values(original.graph)}
     declared = {id(value) for graph in graphs_outside_functions(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):

@@ -47,7 +47,11 @@ def check_optimizers(names: Sequence[str]) -> None:
         if name not in OPTIMIZERS:
             raise unknown_name("optimizer", name, OPTIMIZERS)
         if importlib.util.find_spec(name) is None:
-            raise MissingExtra.of(name, name, "to simplify by it")
+            purpose = f"by the optimizer {name!r}"
+            if name == ONNXSCRIPT:  # no extra installs onnxscript, because sliceport depends on it
+                advice = "but it is not installed; run: pip install --force-reinstall sliceport."
+                raise MissingExtra(f"{name} is needed {purpose}, {advice}")
+            raise MissingExtra.of(name, name, purpose)
 
 
 def run_optimizer(name: str, model: ir.Model) -> ir.Model:
@@ -58,7 +62,8 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
         model: The model, without weights. It is not changed.
 
     Raises:
-        ModelError: The optimizer fails or crashes, or makes an invalid model of a valid one.
+        ModelError: The optimizer fails or crashes, or makes an invalid model of a valid one; or a model cannot be
+            serialized. Callers put the name of the optimizer before the message, in which it is "it".
         MemoryError, ChildLost: The machine lacks memory, or ended the worker process.
     """
     try:
@@ -111,8 +116,8 @@ def by_onnxscript(model: bytes) -> bytes:
     """Optimize a serialized model by onnxscript's optimizer.
 
     The rule `SlicesSplit` is left out. It replaces Slices into x[..., : n // 2] and x[..., n // 2 :] by a Split into
-    equal parts, which is wrong for an odd n, because the first part of the Split is the larger one. Other rules are not
-    applied to models whose operator set lacks the operators that the rules write.
+    equal parts, which is wrong for an odd n, because the first part of the Split is the larger one. A rule that writes
+    operators of a later operator set than the model's is left out, too; see `_RULE_OPSETS`.
     """
     from onnxscript import optimizer, rewriter
 
@@ -134,7 +139,7 @@ def by_onnxscript(model: bytes) -> bytes:
 
 def _write_integers_as_tensors(model: ir.Model) -> None:
     """Write value_int and value_ints of Constant nodes as tensors, the only form in old operator sets."""
-    # `constant` returns None for a Constant with an attribute for floats or strings, which therefore stays.
+    # A Constant with floats or strings stays as it is, because `constant` returns None for it.
     for node in model.graph.all_nodes():
         if is_standard(node, "Constant") and "value" not in node.attributes:
             tensor = constant(node.outputs[0])
@@ -150,9 +155,9 @@ def by_onnxslim(model: bytes) -> bytes:
     although one may be 1.
 
     Raises:
-        ValueError: The operator set of the model is too old.
+        ValueError: The operator set of the model is too old. Errors of OnnxSlim and of `to_bytes` pass through.
     """
-    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads the variable at its import, which only this worker does
+    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads this when it is imported; only this worker imports it
     import onnxslim
 
     logging.disable(logging.WARNING)

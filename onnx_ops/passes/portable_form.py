@@ -15,7 +15,7 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_gather, build_reshape, build_slice, build_split
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.fold_slices import FoldSlicesPass
-from onnx_ops.passes.matchers import data_of, read_slice_by_spec
+from onnx_ops.passes.matchers import data_of, read_slice_by_spec, sizes_after
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.hardening import NOTHING
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec, SplitSpec, resolve_axis
@@ -38,9 +38,9 @@ class ConstantBoundsPass(FoldSlicesPass):
     """
 
     def _apply(self) -> None:
-        folded = self.select_folded()
+        folded = self.find_known_tensors()
         for node, _ in self.analysis.nodes_of(*SLICING):
-            if node.graph is not None and has_valid_arity(node):
+            if node.graph is not None and has_valid_arity(node):  # folding for an earlier node may have removed it
                 self.fold_parameters(node, folded)
 
 
@@ -61,7 +61,7 @@ class PortablePass(NodePass):
         self.read_as = read_as
 
     def fill_gaps(self, entries: Entries, sizes: Sizes | None) -> Entries:
-        """Return the bounds by axis. If the target accepts no gaps between axes, fill the gaps with whole axes."""
+        """Return `entries`, which must not be empty. If the target accepts no gaps between axes, add whole axes."""
         if "axis-gaps" not in self.without:
             return entries
         filled = {}
@@ -104,7 +104,7 @@ class PortableSlicePass(PortablePass):
                 return
             is_reversal = self.read_as == "onnxruntime"
             written = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in written.items()}
-        normal = normalize(written, sizes)
+        normal = normalize_entries(written, sizes)
         if not normal:  # no axis is cut
             self.replace_outputs(node, {node.outputs[0]: data})
             return
@@ -133,8 +133,8 @@ class PortableSlicePass(PortablePass):
         known_sizes = {} if sizes is None else {axis: size for axis in excluded if (size := sizes[axis]) is not None}
         if sizes is None or len(known_sizes) < len(excluded):
             return []
-        # The part of each axis to divide into rows of `step` elements. None if a Gather has to select the elements: the
-        # slice walks backwards, the axis is too short for whole rows, or a Reshape would have to infer several sizes.
+        # By axis: the elements that a Reshape divides into rows of `step` elements. None if a Gather is needed, because
+        # the slice goes backward, the axis is too short for whole rows, or a Reshape would have to infer several sizes.
         spans = {
             axis: entry.rows(known_sizes[axis]) if entry.step > 0 and sizes.count(None) <= 1 else None
             for axis, entry in excluded.items()
@@ -145,7 +145,7 @@ class PortableSlicePass(PortablePass):
         whole = AxisSlice(0, INT64_MAX, 1)
         # One Slice cuts all axes that need no Gather, so that the nodes after it have less to move. An axis without a
         # span stays whole, because a Gather selects from all of it.
-        chain.slice(normalize({**entries, **{axis: span or whole for axis, span in spans.items()}}, sizes), opset)
+        chain.slice(normalize_entries(entries | {axis: span or whole for axis, span in spans.items()}, sizes), opset)
         for axis, entry in excluded.items():
             span = spans[axis]
             if span is None:
@@ -160,7 +160,7 @@ class PortableSlicePass(PortablePass):
 
 
 class ContestedSlicePass(PortableSlicePass):
-    """Rewrite only backward Slices to the greatest integer; see `PortableSlicePass`."""
+    """Rewrite only Slices with a negative step and the greatest integer as their end; see `PortableSlicePass`."""
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         if find_disagreement(node, opset, self.sizes(data_of(node))) is BACKWARD_TO_THE_GREATEST:
@@ -177,30 +177,27 @@ class _Chain:
     """
 
     def __init__(self, owner: PortablePass, data: ir.Value, sizes: Sizes, output: ir.Value) -> None:
-        """Start with `data` of `sizes`. The pass `owner` names new values after `output`, and adds axes to Slices."""
+        """Start with `data` of `sizes`. The pass `owner` names new values after `output`, and may fill gaps."""
         self._owner, self._data, self._output = owner, data, output
         self.nodes: list[ir.Node] = []
         self.value = data
         self.sizes = sizes
 
     def slice(self, entries: Entries, opset: int) -> None:
-        """Add a Slice by `entries`, the bounds by axis, unless they are empty."""
+        """Add a Slice with the bounds `entries`, by axis. Do nothing if `entries` is empty."""
         if entries:
-            sizes = list(self.sizes)
-            for axis, entry in entries.items():
-                size = self.sizes[axis]
-                sizes[axis] = None if size is None else len(resolve_axis(*entry, size))
             listed = self._owner.fill_gaps(entries, self.sizes)
-            self._add(build_slice(self.value, listed, opset, lists_steps=True), tuple(sizes))
+            self._add(build_slice(self.value, listed, opset, lists_steps=True), sizes_after(entries, self.sizes))
 
     def gather(self, axis: int, indices: range) -> None:
         """Add a Gather of `indices` along an axis."""
         self._add(build_gather(self.value, axis, indices), self._with_size(axis, len(indices)))
 
     def take_column(self, axis: int, step: int, column: int, opset: int) -> None:
-        """Select each `step`-th index of an axis, from `column` on. The size must be a multiple of `step`.
+        """Select each `step`-th index of an axis, from `column` on.
 
-        A Reshape divides the axis into rows of `step` elements. A Slice takes one column, and a Reshape drops its axis.
+        The size of the axis must be known and a multiple of `step`. At most one other size may be open. A Reshape
+        divides the axis into rows of `step` elements, a Slice takes one column, and a second Reshape joins the rows.
         """
         size = self.sizes[axis]
         assert size is not None
@@ -212,6 +209,7 @@ class _Chain:
         self._reshape(final_sizes)
 
     def _reshape(self, sizes: Sizes) -> None:
+        # At most one size is open, and none is 0, because then `normalize_entries` leaves no step other than 1.
         self._add(build_reshape(self.value, [-1 if size is None else size for size in sizes]), sizes)
 
     def _with_size(self, axis: int, size: int) -> Sizes:
@@ -238,12 +236,12 @@ def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
     return entry._replace(end=INT64_MIN) if is_reversal else NOTHING_OF_AN_AXIS
 
 
-def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
-    """Return bounds that select the same, without whole axes. On axes of known size, bounds lie on or next to the axis.
+def normalize_entries(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
+    """Return bounds that select the same elements, clamped to axes of known size, without axes that are kept whole.
 
-    >>> normalize({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
+    >>> normalize_entries({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
     {1: AxisSlice(start=5, end=0, step=-2)}
-    >>> normalize({0: AxisSlice(3, 1, 1), 1: AxisSlice(-1, -9, -2)}, (4, 6))
+    >>> normalize_entries({0: AxisSlice(3, 1, 1), 1: AxisSlice(-1, -9, -2)}, (4, 6))
     {0: AxisSlice(start=0, end=0, step=1), 1: AxisSlice(start=0, end=3, step=1)}
     """
     known_sizes = {axis: size for axis in sorted(entries) if sizes is not None and (size := sizes[axis]) is not None}
@@ -258,7 +256,7 @@ def normalize(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
 def _lists_exactly(node: ir.Node, opset: int, entries: Entries) -> bool:
     """Return whether a Slice already lists exactly these starts, ends, axes and steps, as int64."""
     starts, ends, steps = zip(*entries.values(), strict=True)
-    if opset < SLICE_INPUTS_OPSET:
+    if opset < SLICE_INPUTS_OPSET:  # such a Slice has no steps, so all of `steps` are 1
         return slice_spec(node, opset) == SliceSpec(starts, ends, tuple(entries))
     dtypes = {
         tensor.dtype for value in node.inputs[1:] if value is not None and (tensor := constant(value)) is not None
@@ -285,7 +283,7 @@ class PortableSplitPass(PortablePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         sizes = self.sizes(data)
-        # Contested Splits are read by the standard, too, because onnxruntime fails on them.
+        # A contested Split, too, is read as in the standard: onnxruntime fails on it, so it has no other result.
         spec = split_spec_with_open_sizes(node, opset, sizes)
         used = [output for output in node.outputs if is_used(output)]
         # The Split stays a Split if it has several parts, all are read, none is empty, and the target has Split.
@@ -305,11 +303,11 @@ class PortableSplitPass(PortablePass):
         data, parts = data_of(node), {}
         for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True):
             if is_used(output):
-                entries = normalize({spec.axis: AxisSlice(start, stop, 1)}, self.sizes(data))
+                entries = normalize_entries({spec.axis: AxisSlice(start, stop, 1)}, self.sizes(data))
                 slice_nodes = build_slice(data, entries, opset, lists_steps=True) if entries else []
                 parts[output] = slice_nodes or [ir.node("Identity", [data])]
-        self.replace_outputs_apart(node, parts)
-        self.report_change(node, next(iter(parts.values()))[-1].op_type if parts else NOTHING)
+        self.replace_each_output(node, parts)
+        self.report_change(node, ", ".join(dict.fromkeys(nodes[-1].op_type for nodes in parts.values())) or NOTHING)
 
 
 class PortableConcatPass(PortablePass):
@@ -325,7 +323,7 @@ class PortableConcatPass(PortablePass):
 
     op_types = ("Concat",)
 
-    def _rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - every version has the operands alike
+    def _rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the operands are the same in every version
         axis = read_int(node, "axis", _CONCAT_AXIS_OF_OPSET_1)
         present = [value for value in node.inputs if value is not None]
         # If all operands are empty, the first one is the result.

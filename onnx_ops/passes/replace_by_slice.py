@@ -64,7 +64,7 @@ class ScalarGatherToSlicePass(NodePass):
             return  # nothing is gained, because engines compute shapes on the CPU
         shape = self.sizes(data)
         axis, selected, _ = read_gather(node, opset, shape)
-        assert shape is not None
+        assert shape is not None  # or `read_gather` would have raised Skip
         slice_nodes = build_slice(data, {axis: AxisSlice.of(selected)}, opset)
         slice_nodes[-1].name = node.name
         sliced = slice_nodes[-1].outputs[0]
@@ -95,5 +95,5 @@ class SplitToSlicePass(NodePass):
             for output, bounds in zip(node.outputs, spec.bounds, strict=True)
             if is_used(output)
         }
-        self.replace_outputs_apart(node, slices)
+        self.replace_each_output(node, slices)
         self.report_change(node, "Slice")

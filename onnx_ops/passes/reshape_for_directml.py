@@ -71,7 +71,7 @@ class ReshapeForDirectMLPass(NodePass):
 
         The list is empty if the axis is unknown, or its size is unknown and no axis of the data has the same name.
         """
-        # A value may contain several entries.
+        # An entry that is a value may stand for several sizes.
         counts = [1 if isinstance(entry, int) else self.size(entry, 0) for entry in before]
         if None in counts:
             return []
@@ -81,21 +81,22 @@ class ReshapeForDirectMLPass(NodePass):
             return [build_constant([size])]
         declared = node.outputs[0].shape
         symbol = declared[axis] if declared is not None and axis < len(declared) else None
-        # The symbol comes from the file. If it is wrong, the number of elements changes, so that the Reshape fails.
-        for data_axis, dim in enumerate(data.shape or ()):
-            if isinstance(symbol, ir.SymbolicDim) and symbol.value and dim == symbol:
-                if opset >= _SHAPE_RANGE_OPSET:
-                    return [ir.node("Shape", [data], {"start": data_axis, "end": data_axis + 1})]
-                shape = ir.node("Shape", [data])
-                return [shape, *build_gather(shape.outputs[0], 0, [data_axis])]
-        return []
+        dims = list(data.shape or ())
+        if not (isinstance(symbol, ir.SymbolicDim) and symbol.value and symbol in dims):
+            return []
+        # The symbol comes from the file. If it is wrong, the Reshape fails, unless the data are empty.
+        data_axis = dims.index(symbol)
+        if opset >= _SHAPE_RANGE_OPSET:
+            return [ir.node("Shape", [data], {"start": data_axis, "end": data_axis + 1})]
+        shape = ir.node("Shape", [data])
+        return [shape, *build_gather(shape.outputs[0], 0, [data_axis])]
 
 
 def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.Node]:
-    """Build nodes that compute the size of a -1 as onnxruntime's CPU provider does. The last node writes the size.
+    """Build nodes that compute the size for a -1 as onnxruntime's CPU provider does. The last node writes the size.
 
-    The size is the number of elements of the data, divided by the product of the `others`. If one of the others is 0,
-    all sizes of 0 are left out of both numbers.
+    The size is the number of elements of the data divided by the product of `others`, the other entries of the shape.
+    If one of `others` is 0, the sizes of 0 are left out of the number and of the product.
     """
     nodes = [build_constant([1])]
     one = nodes[0].outputs[0]

@@ -113,7 +113,7 @@ def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:
 
     Args:
         model: The model; it is changed.
-        passes: Names of `PASSES`. Their order does not matter.
+        passes: Keys of `PASSES`. Their order does not matter.
 
     Raises:
         UsageError: A name is not the name of a pass.
@@ -136,22 +136,23 @@ def check_passes(names: Sequence[str]) -> None:
 
 
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
-    """Run passes over a model until none of them finds anything more. `names` are names in `PASSES`.
+    """Run passes over a model until none of them finds anything more. `names` are keys of `PASSES`.
 
-    Call this function inside `ready_for_passes`, which removes the marks that this function leaves on contested nodes.
+    No pass runs if an If is contested; see `Rewriting.contested`. Call this function inside `ready_for_passes`, which
+    removes the marks that this function leaves on contested nodes.
 
     Raises:
         ModelError: The model is not well-formed.
     """
     if not may_need_rewriting(model_nodes(model)):
-        return report_nothing(names)
+        return build_empty_report(names)
     analysis = Analysis(model, folding=True)
     before = _count_slicing_nodes(analysis)
     invalid = tuple(analysis.value_info.list_invalid())
     unequal_ifs = tuple(_find_unequal_branches(model, analysis.value_info))
     if unequal_ifs:  # any change could make onnx refuse the model, so no pass runs
         contested = (*_list_contested(analysis), *unequal_ifs)
-        return replace(report_nothing(names), before=before, after=before, contested=contested, invalid=invalid)
+        return replace(build_empty_report(names), before=before, after=before, contested=contested, invalid=invalid)
     passes = {name: pass_class() for name, pass_class in PASSES.items() if name in names}
     if "chain" in names and "scalar" in names:  # `scalar` would replace the Gathers of `chain` again
         passes["chain"] = ShortenChainsPass(gathers=False)
@@ -160,8 +161,8 @@ def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     return Rewriting(before, _count_slicing_nodes(analysis), changes, skipped, _list_contested(analysis), invalid)
 
 
-def report_nothing(names: Sequence[str]) -> Rewriting:
-    """Return the report of passes that find nothing in a model. `names` are names in `PASSES`.
+def build_empty_report(names: Sequence[str]) -> Rewriting:
+    """Return the report of passes that find nothing in a model. `names` are keys of `PASSES`.
 
     Raises:
         UsageError: A name is not the name of a pass.
@@ -199,17 +200,18 @@ def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
 
 def _count_slicing_nodes(analysis: Analysis) -> int:
     """Return the number of slicing nodes. A Gather counts only if its indices, the second input, are constant."""
-    return sum(
-        node.op_type != "Gather" or any(value is not None and constant(value) is not None for value in node.inputs[1:2])
-        for node, _ in analysis.nodes_of(*REWRITTEN)
-    )
+    count = 0
+    for node, _ in analysis.nodes_of(*REWRITTEN):
+        indices = node.inputs[1] if len(node.inputs) > 1 else None
+        count += node.op_type != "Gather" or (indices is not None and constant(indices) is not None)
+    return count
 
 
 class RewriteSlicingPass(ir.passes.InPlacePass):
     """`rewrite` as one pass of onnx-ir.
 
     Attributes:
-        names: The names of the passes that it runs, in `PASSES`.
+        names: The keys in `PASSES` of the passes that it runs.
         report: The report of the last run; None before the first one.
     """
 

@@ -12,9 +12,9 @@ from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import SLICE_INPUTS_OPSET
 from onnx_ops.model.views import Sizes
 from onnx_ops.passes.compose_slices import compose_entries
-from onnx_ops.passes.matchers import drop_whole_axes, read_slice
+from onnx_ops.passes.matchers import drop_whole_axes, read_slice, sizes_after
 from onnx_ops.passes.outcome import SKIPS, Skip
-from sliceport.slicing import AxisSlice, resolve_axis
+from sliceport.slicing import AxisSlice
 
 
 def rules() -> Any:
@@ -56,13 +56,14 @@ def rules() -> Any:
             shape = sizes_of(x)
             try:
                 entries = _read_bounds(first, shape)
-                self._entries = compose_entries(entries, _read_bounds(second, _sizes_after(entries, shape)), shape)
+                shape_between = None if shape is None else sizes_after(entries, shape)
+                self._entries = compose_entries(entries, _read_bounds(second, shape_between), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
             return result
 
         def rewrite(self, op: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
-            return _write_slice(op, x, self._entries)
+            return _write_slice(op, x, self._entries)  # `check` has just set the entries for this match
 
     class RemoveIdentitySlices(RewriteRuleClassBase):
         """A Slice that keeps all elements."""
@@ -77,7 +78,7 @@ def rules() -> Any:
                 is_whole = not drop_whole_axes(_read_bounds(sliced, shape), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
-            return result if is_whole else result.fail("it does not keep all elements")
+            return result if is_whole else result.fail("the Slice does not keep all elements")
 
         def rewrite(self, op: Any, x: ir.Value, sliced: ir.Value) -> Any:  # noqa: ARG002
             return op.Identity(x)
@@ -100,17 +101,8 @@ def _read_bounds(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
     return read_slice(node, SLICE_INPUTS_OPSET, shape)
 
 
-def _sizes_after(entries: dict[int, AxisSlice], shape: Sizes | None) -> Sizes | None:
-    """Return the sizes that remain of `shape` after slices of some axes. The keys of `entries` are axes."""
-    pairs = [(size, entries.get(axis)) for axis, size in enumerate(shape or ())]
-    sizes = [size if size is None or entry is None else len(resolve_axis(*entry, size)) for size, entry in pairs]
-    return None if shape is None else tuple(sizes)
-
-
 def _write_slice(op: Any, x: ir.Value, entries: dict[int, AxisSlice]) -> Any:
     """Add a Slice of `x` by `op`, onnxscript's builder of nodes, and return its output."""
     starts, ends, steps = zip(*entries.values(), strict=True) if entries else ((), (), ())
-    lists = [
-        op.Constant(value=ir.tensor(list(values), dtype=ir.DataType.INT64)) for values in (starts, ends, entries, steps)
-    ]
-    return op.Slice(x, *lists)
+    inputs = (starts, ends, tuple(entries), steps)
+    return op.Slice(x, *[op.Constant(value=ir.tensor(list(values), dtype=ir.DataType.INT64)) for values in inputs])

@@ -15,7 +15,7 @@ from onnx_ops.passes.base import NodePass, SlicingPass
 from onnx_ops.passes.builders import build_gather, build_slice, build_with_axes
 from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.edits import detach_inputs
-from onnx_ops.passes.matchers import data_of, read_gather, read_slice, read_squeezed_axes
+from onnx_ops.passes.matchers import data_of, read_axes, read_gather, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
 from sliceport.slicing import AxisSlice, resolve_axis
 from sliceport.slicing.spec import normalize_axis
@@ -41,11 +41,11 @@ class SliceChain:
     def add(self, node: ir.Node, opset: int) -> None:
         """Add the next node, or raise one of `SKIPS` if it does not compose with the nodes before it."""
         if node.op_type == "Squeeze":
-            dropped = [normalize_axis(axis, len(self.axes)) for axis in read_squeezed_axes(node, opset)]
+            dropped = [normalize_axis(axis, len(self.axes)) for axis in read_axes(node, opset)]
             self.axes = [input_axis for axis, input_axis in enumerate(self.axes) if axis not in dropped]
         elif node.op_type == "Unsqueeze":
             rank = len(self.axes)
-            added = read_squeezed_axes(node, opset)
+            added = read_axes(node, opset)
             for axis in sorted(normalize_axis(axis, rank + len(added)) for axis in added):
                 self.axes.insert(axis, NEW)
         elif node.op_type == "Slice":
@@ -75,23 +75,22 @@ class SliceChain:
         the two steps cancel out.
         """
         axes = list(self.axes)
+        for axis in sorted(set(range(len(self.sizes))).difference(axes)):
+            next_kept = next((i for i, kept_axis in enumerate(axes) if kept_axis > axis), len(axes))
+            first_new = next_kept  # becomes the first of the new axes that precede the next kept axis, if there are any
+            while first_new and axes[first_new - 1] == NEW:
+                first_new -= 1
+            if first_new < next_kept and self.kept_size(axis) == 1:
+                axes[first_new] = axis
         dropped = [axis for axis in range(len(self.sizes)) if axis not in axes]
-        for axis in list(dropped):
-            position = next((i for i, kept_axis in enumerate(axes) if kept_axis > axis), len(axes))
-            while position and axes[position - 1] == NEW:
-                position -= 1  # ends at the first of the new axes that precede the next kept axis
-            if self.kept_size(axis) == 1 and position < len(axes) and axes[position] == NEW:
-                axes[position] = axis
-                dropped.remove(axis)
         return dropped, [i for i, axis in enumerate(axes) if axis == NEW]
 
     def _cut(self, cuts: dict[int, AxisSlice]) -> None:
-        """Cut axes of the output so far, or raise Skip, and cut none, if no Slice of the input selects the same."""
+        """Add cuts of output axes to the chain. If no Slice of its input does all cuts, raise Skip and add none."""
         if any(self.axes[axis] == NEW and not entry.is_whole(1) for axis, entry in cuts.items()):
             raise Skip("it cuts a new axis")
         entries = {self.axes[axis]: entry for axis, entry in cuts.items() if self.axes[axis] != NEW}
-        before = {axis: self.entries[axis] for axis in entries if axis in self.entries}
-        self.entries.update(compose_entries(before, entries, self.sizes))
+        self.entries = compose_entries(self.entries, entries, self.sizes)
 
     def single_index(self, dropped: Sequence[int]) -> int | None:
         """Return the index for one Gather that replaces the chain's Slice and its Squeeze of the `dropped` axes.
@@ -152,9 +151,8 @@ class ShortenChainsPass(NodePass):
         while len(links) > 1:
             chain, length = self._compose(links, opset, reasons)
             if chain is not None and self._shorten(chain, links[:length], opset):
-                return
-            # The first `length` links are done with. The search goes on from the link that did not compose with them;
-            # if that is the first link, the search goes on after it.
+                return  # the next run of the pass tries the rest of the chain
+            # Go on from the link that did not fit, or from the second link if the first one did not fit.
             links = links[max(length, 1) :]
         if reasons:
             raise Skip(reasons[0])
@@ -178,7 +176,7 @@ class ShortenChainsPass(NodePass):
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> bool:
-        """Replace the nodes of a chain if fewer nodes or slices do the same. Return whether they were replaced."""
+        """Replace a chain if fewer slicing nodes remain, or as many and fewer nodes. Return whether it was replaced."""
         old_slices = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not old_slices:
             return False
@@ -200,8 +198,8 @@ def build_chain(
 ) -> list[ir.Node]:
     """Return the fewest new nodes that do what a chain does with `data`. A chain that does nothing becomes an Identity.
 
-    New values are named after the output of `last`, and the pass `owner` records their shapes. If `gathers` is true,
-    one Gather may cut and drop an axis.
+    The pass `owner` names the values between the new nodes after the output of `last`, and records their shapes. If
+    `gathers` is true, a Gather may replace a Slice and a Squeeze of one axis.
     """
     dropped, added = chain.squeezed_and_new_axes()
     index = chain.single_index(dropped) if gathers else None
@@ -221,7 +219,7 @@ def build_chain(
         if nodes:
             owner.set_value_info(nodes[-1].outputs[0], data, tuple(shape), last.outputs[0])
         nodes += build_with_axes(op_type, nodes[-1].outputs[0] if nodes else data, axes, opset)
-        shape = [size for axis, size in enumerate(shape) if axis not in dropped]
+        shape = [size for axis, size in enumerate(shape) if axis not in dropped]  # read only after a Squeeze
     return nodes or [ir.node("Identity", [data])]
 
 
@@ -232,7 +230,7 @@ def _find_previous(node: ir.Node) -> ir.Node | None:
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
-    """Return the only reader of the output of `node`, if this reader is the next node of a chain of `_LINKS`."""
+    """Return the only reader of a node's output, if it is one of `_LINKS` in the same graph and the output its data."""
     output = node.outputs[0]
     if output.is_graph_output() or count_uses(output) != 1:
         return None

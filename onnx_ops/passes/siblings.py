@@ -47,8 +47,9 @@ class Part:
     is_dropped: bool = False
 
 
-Groups = Mapping[tuple[int, ir.Value, int], Sequence[Part]]
-"""For the `id` of each graph, each value and axis: the parts of nodes that cut only this axis of this value."""
+GroupKey = tuple[int, ir.Value, int]  # the `id` of a graph, a value, and an axis of the value
+Groups = Mapping[GroupKey, Sequence[Part]]
+"""The parts of the nodes that cut only one axis of a value, by graph, value and axis."""
 
 
 @dataclass(frozen=True)
@@ -66,37 +67,38 @@ class Siblings:
     value_info: ValueInfo
 
     @cached_property
-    def choices(self) -> Mapping[tuple[int, ir.Value, int], Sequence[Sequence[Part]]]:
+    def splits_by_group(self) -> Mapping[GroupKey, Sequence[Sequence[Part]]]:
         """For each group, the parts of each Split that `SiblingsToSplitPass` builds."""
-        return {key: self._choose_all(parts, data=key[1], axis=key[2]) for key, parts in self.groups.items()}
+        return {key: self._choose_splits(parts, key) for key, parts in self.groups.items()}
 
     @cached_property
     def split_members(self) -> frozenset[ir.Node]:
-        """The nodes that the Splits of `choices` replace."""
-        return frozenset(part.node for splits in self.choices.values() for parts in splits for part in parts)
+        """The nodes that the Splits of `splits_by_group` replace."""
+        return frozenset(part.node for splits in self.splits_by_group.values() for parts in splits for part in parts)
 
-    def _choose_all(self, parts: Sequence[Part], data: ir.Value, axis: int) -> list[list[Part]]:
-        """Return the parts of each Split. Choose again among the remaining parts until no Split saves an operator."""
-        choices: list[list[Part]] = []
+    def _choose_splits(self, parts: Sequence[Part], key: GroupKey) -> list[list[Part]]:
+        """Return the parts of each Split. Choose again among the remaining parts until `_choose_parts` finds none."""
+        _, data, axis = key
+        chosen: list[list[Part]] = []
         while len({part.node for part in parts}) > 1:
             splits = _choose_parts(parts, data, axis, self.value_info)
             if not splits:
                 break
-            choices += splits
+            chosen += splits
             replaced = {part.node for split in splits for part in split}
             parts = [part for part in parts if part.node not in replaced]
-        return choices
+        return chosen
 
 
 def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Find the nodes that cut the same value along the same axis, among Slices, Splits and Gathers."""
+    """Group the Slices, Splits and Gathers that Splits can replace by graph, by the value that they cut and by axis."""
     nodes = dict(nodes_with_opsets)
-    groups: dict[tuple[int, ir.Value, int], list[Part]] = defaultdict(list)
+    groups: dict[GroupKey, list[Part]] = defaultdict(list)
     identities = Identities()
     for node, opset in nodes.items():
         source = node.inputs[0] if has_valid_arity(node) else None
         data = None if source is None else identities.source_of(source)
-        if data is None or opset < _SPLIT_OPSET:  # onnxruntime does not implement Split-1
+        if data is None or opset < _SPLIT_OPSET:
             continue
         try:
             axis, parts = _read_parts(node, opset, value_info.sizes.get(data))
@@ -110,7 +112,8 @@ def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: 
 def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo) -> list[list[Part]]:
     """Return the parts of one or more Splits, each in order.
 
-    The result is empty if no Split saves an operator, or if one part would be multiplied by the Sigmoid of another.
+    The result is empty if no Split saves an operator. It is also empty if one part is multiplied by the Sigmoid of
+    another in the best Split with gaps or without. Further Splits with such parts are left out.
     """
     size = value_info.sizes[data][axis]
     assert size is not None
@@ -119,22 +122,22 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     gapless = tilings[0] if tilings else []
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
     # The Split itself counts against the nodes that it replaces.
-    saved_without_gaps = max(_count_replaced(gapless) - 1, 0)
-    saved_by_gaps = _count_replaced(gapped) - 1 - saved_without_gaps
+    saved = max(_count_replaced(gapless) - 1, 0)
+    more_saved = _count_replaced(gapped) - 1 - saved  # by a Split with gaps
     gap = size - sum(len(part.run) for part in gapped)
     # onnxruntime's DirectML provider computes a Split wrongly if one part is multiplied by the Sigmoid of another.
     if any(is_gated([part.output for part in split_parts]) for split_parts in (gapless, gapped)):
         return []
-    if saved_by_gaps > 0 and (gap == 0 or fits_gap(gap, data, axis, value_info, saved_by_gaps)):
+    if more_saved > 0 and (gap == 0 or is_gap_worth_copying(gap, data, axis, value_info, more_saved)):
         return [gapped]
-    if not saved_without_gaps:
+    if not saved:
         return []
     further = [tiling for tiling in tilings[1:] if _count_replaced(tiling) > 1]  # one Split for one node saves none
     return [gapless, *[tiling for tiling in further if not is_gated([part.output for part in tiling])]]
 
 
-def fits_gap(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
-    """Return whether saving `saved_nodes` is worth copying `gap` indices of an axis that nothing reads.
+def is_gap_worth_copying(gap: int, data: ir.Value, axis: int, value_info: ValueInfo, saved_nodes: int) -> bool:
+    """Return whether it pays to copy `gap` unread indices of an axis in order to save `saved_nodes` nodes.
 
     The result is False if the number of bytes is not known, and for strings.
     """
@@ -154,18 +157,18 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
         spec = read_exact_split(node, opset, shape)
         pairs = zip(node.outputs, spec.bounds, strict=True)
         parts = [Part(node, output, range(*bounds)) for output, bounds in pairs if is_used(output)]
-        return spec.axis, parts if all(part.run for part in parts) else []
+        return spec.axis, (parts if all(part.run for part in parts) else [])
     if node.op_type == "Gather":
         axis, run, is_dropped = read_gather(node, opset, shape)
-        return axis, [Part(node, node.outputs[0], run, is_dropped)] if run and run.step == 1 else []
-    axis_and_run = read_run(node, opset, shape)
-    return (0, []) if axis_and_run is None else (axis_and_run[0], [Part(node, node.outputs[0], axis_and_run[1])])
+        return axis, ([Part(node, node.outputs[0], run, is_dropped)] if run and run.step == 1 else [])
+    axis, run = read_run(node, opset, shape) or (0, range(0))
+    return axis, ([Part(node, node.outputs[0], run)] if run else [])
 
 
 def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
     """Return the only axis that a Slice cuts, and the consecutive indices that it keeps.
 
-    The result is None if the Slice cuts no axis or several, has another step than 1, or selects nothing.
+    The result is None if the Slice does not cut exactly one axis, has a step other than 1, or selects nothing.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: See `read_slice`; or the size of the axis is not known.
@@ -187,6 +190,7 @@ def _choose_whole_nodes(
     """Return sets of parts, the best set first. Each set contains all parts of a node or none of them.
 
     `choose` gets a dict from the position of each part to its run. It returns lists of positions, the best list first.
+    If its best list contains only some parts of a node, `choose` is called again without the parts of this node.
     """
     while True:
         runs = {index: part.run for index, part in enumerate(parts)}
@@ -196,12 +200,11 @@ def _choose_whole_nodes(
         is_whole = [all(counts[node] == totals[node] for node in counts) for counts in counts_by_set]
         if not part_sets or is_whole[0]:
             return [part_set for part_set, whole in zip(part_sets, is_whole, strict=True) if whole]
-        # The first set contains some parts of a node, but not all: choose again without such nodes.
         parts = [part for part in parts if counts_by_set[0][part.node] in (0, totals[part.node])]
 
 
 def _count_replaced(parts: Sequence[Part]) -> int:
-    """Return how many nodes a Split of `parts` replaces: 0 for too few Gathers of a scalar index alone."""
+    """Return how many nodes a Split of `parts` replaces. Too few Gathers of a scalar index count as 0."""
     nodes = {part.node for part in parts}
     are_all_dropped = all(part.is_dropped for part in parts)
     return 0 if are_all_dropped and len(nodes) < _MIN_GATHERS else len(nodes)

@@ -38,8 +38,8 @@ class SiblingsToSplitPass(SlicingPass):
         siblings = self.analysis.siblings
         order = {node: number for number, node in enumerate(siblings.nodes)}
         for key, group in siblings.groups.items():
-            axis = key[2]
-            for parts in siblings.choices[key]:
+            _, _, axis = key
+            for parts in siblings.splits_by_group[key]:
                 # The Split of another group may have replaced the value that these nodes cut.
                 data = self.edits.identities.source_of(data_of(parts[0].node))
                 first = min((part.node for part in parts), key=order.__getitem__)

@@ -53,7 +53,7 @@ class Simplification(Rewriting):
 def simplify(
     model: ir.Model, passes: Sequence[str] = BY_DEFAULT, optimizers: Sequence[str] = OPTIMIZERS[:1]
 ) -> tuple[ir.Model, Simplification]:
-    """Run passes and optimizers over a model in turn, until none of them leaves fewer nodes.
+    """Run passes and optimizers over a model in turn, until no optimizer reduces the number of nodes.
 
     The passes run again after each optimizer. The new model is kept if it has fewer nodes, and no more slicing nodes,
     than the model before. Slicing nodes are not compared if the model has functions, because optimizers inline
@@ -67,8 +67,8 @@ def simplify(
 
     Args:
         model: The model. It may be changed, and must not be used afterwards.
-        passes: Names of `PASSES`.
-        optimizers: Names of `OPTIMIZERS`.
+        passes: Keys of `PASSES`.
+        optimizers: Names in `OPTIMIZERS`.
 
     Returns:
         The simplified model, and the report.
@@ -87,7 +87,7 @@ def simplify(
     if any(node.op == "If" for node in report.contested):  # any change could make onnx refuse the model
         optimizers = ()
     else:
-        _fold(model)
+        _fold_and_remove_neutral(model)
         model, report, left_out = _optimize_in_turn(model, report, passes, optimizers)
     taking_part = tuple([name for name in optimizers if name not in left_out])
     unmark(model)
@@ -101,10 +101,10 @@ def simplify(
 def _optimize_in_turn(
     model: ir.Model, report: Rewriting, passes: Sequence[str], optimizers: Sequence[str]
 ) -> tuple[ir.Model, Rewriting, dict[str, str]]:
-    """Run optimizers and passes in turn until no optimizer leaves fewer nodes.
+    """Run optimizers and passes in turn until no optimizer reduces the number of nodes, as described in `simplify`.
 
     Returns:
-        The model; the joined report; and the optimizers that failed, each with the reason.
+        The model; `report`, with the changes since; and the optimizers that failed, each with the reason.
     """
     # One pass object for all turns, because its limits of bytes apply to all turns together.
     onnxruntime_pass = FoldByOnnxruntimePass()
@@ -126,9 +126,9 @@ def _optimize_in_turn(
             except ModelError as error:  # the model is simplified without this optimizer
                 left_out[name] = str(error).rstrip(".")
                 continue
-            _fold(candidate)
+            _fold_and_remove_neutral(candidate)
         candidate_report = run_passes(candidate, passes)
-        # An optimizer inlines functions, which may copy their slicing nodes.
+        # Inlining a function may copy its slicing nodes, so their numbers are compared only without functions.
         has_new_slices = not model.functions and candidate_report.after > report.after
         if count_nodes(candidate) < count_before and not has_new_slices:
             changes = {name: changes + candidate_report.changes[name] for name, changes in report.changes.items()}
@@ -137,7 +137,7 @@ def _optimize_in_turn(
     return model, report, left_out
 
 
-def _fold(model: ir.Model) -> None:
+def _fold_and_remove_neutral(model: ir.Model) -> None:
     """Fold nodes that read only constants if all engines compute them alike. Remove neutral operations, such as + 0."""
     analysis = Analysis(model, folding=True)
     FoldExactConstantsPass().run(analysis)

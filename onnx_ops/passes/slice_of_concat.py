@@ -51,7 +51,7 @@ class SliceOfConcatPass(NodePass):
 
     def _rewrite_slice(self, node: ir.Node, opset: int, concat: ir.Node, shape: Sizes | None) -> None:
         """Replace a Slice of a Concat by a Slice of one operand. `shape` is the shape of the Concat's output."""
-        axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
+        axis, ends = self.read_once(concat, lambda: self._find_operand_ends(concat))
         entries = read_slice(node, opset, shape)
         if not drop_whole_axes(entries, shape):
             return  # RemoveIdentitySlicesPass removes such a Slice
@@ -62,10 +62,10 @@ class SliceOfConcatPass(NodePass):
             raise Skip(f"it does not select elements of exactly one operand of Concat {node_name(concat)!r}")
         index, start = index_and_start
         operand = concat.inputs[index]
-        assert operand is not None  # `_read_operands` has read its size
+        assert operand is not None  # `_find_operand_ends` has read its size
         self.replace_node(node, build_slice(operand, {**entries, axis: AxisSlice.of(shift(selected, -start))}, opset))
 
-    def _read_operands(self, concat: ir.Node) -> tuple[int, list[int]]:
+    def _find_operand_ends(self, concat: ir.Node) -> tuple[int, list[int]]:
         """Return the axis of a Concat, and for each operand the index after its last element in the output.
 
         Raise one of `SKIPS` if the axis or a size is not known, or the sizes add up to more than 2^63 - 1.
@@ -84,7 +84,7 @@ class SliceOfConcatPass(NodePass):
 
     def _rewrite_split(self, node: ir.Node, opset: int, concat: ir.Node) -> None:
         """Replace the used outputs of a Split of a Concat by operands of the Concat."""
-        axis, ends = self.read_once(concat, lambda: self._read_operands(concat))
+        axis, ends = self.read_once(concat, lambda: self._find_operand_ends(concat))
         spec = read_exact_split(node, opset, self.sizes(node.inputs[0]))
         used = {output: bounds for output, bounds in zip(node.outputs, spec.bounds, strict=True) if is_used(output)}
         # Each operand, by its first index and the index after its last one. No operand is None; `filter` is for mypy.

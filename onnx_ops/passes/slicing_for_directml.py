@@ -85,7 +85,7 @@ class SplitForDirectMLPass(NodePass):
         spec: SplitSpec | None = None
         with suppress(*SKIPS):
             spec = read_split(node, opset, shape)
-        if spec is None or defects[0].handling == "named":  # no correct replacement is known
+        if spec is None or defects[0].handling == "named":  # the part sizes are unknown, or no replacement is correct
             self.report_change(node, None, defects)
             return
         parts = {
@@ -93,8 +93,9 @@ class SplitForDirectMLPass(NodePass):
             for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True)
             if is_used(output)
         }
-        self.replace_outputs_apart(node, parts)
-        self.report_change(node, "Slice", defects)
+        self.replace_each_output(node, parts)
+        is_sliced = any(nodes[-1].op_type == "Slice" for nodes in parts.values())
+        self.report_change(node, "Slice" if is_sliced else "Constant", defects)
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """Return the nodes of a Slice of one part, or a constant for an empty part of known shape and type."""

@@ -12,7 +12,7 @@ from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import data_of, read_exact_split
 from onnx_ops.passes.outcome import SKIPS, Skip
-from onnx_ops.passes.siblings import fits_gap, read_run
+from onnx_ops.passes.siblings import is_gap_worth_copying, read_run
 
 _Pieces = list[tuple[ir.Value | None, int]]
 """Parts and their sizes. None is a part that nothing reads."""
@@ -40,7 +40,7 @@ class SplitOfPartPass(SlicingPass):
                 self._merge_into(outer, opset)
 
     def _merge_into(self, outer: ir.Node, opset: int) -> None:
-        """Merge a node with the Splits of its outputs, then with the Splits of their parts. Report merged Splits."""
+        """Merge a node with the Splits of its outputs, then with the Splits of their parts. Report or skip them."""
         splits = [split for part in outer.outputs if (split := self._find_split(part)) is not None]
         if not splits:
             return
@@ -58,16 +58,17 @@ class SplitOfPartPass(SlicingPass):
             value, size = pending.pop()
             split = None if value is None else self._find_split(value)
             sizes = None if split is None else self._read_sizes(split, opset, axis)
-            if split is not None and sizes and would_be_gated(parts, split.outputs, self.edits.identities):
+            if split is None or not sizes:
+                pieces.append((value, size))
+            elif would_be_gated(parts, split.outputs, self.edits.identities):
                 self.skip(split, WOULD_BE_GATED)
-            elif split is not None and sizes:
+                pieces.append((value, size))
+            else:
                 parts.update(split.outputs)
                 merged.append(split)
                 pending += reversed(list(zip(split.outputs, sizes, strict=True)))
-                continue
-            pieces.append((value, size))
         if merged:
-            self._build(outer, merged, axis, pieces, opset)
+            self._replace_by_split(outer, merged, axis, pieces, opset)
 
     def _find_split(self, part: ir.Value) -> ir.Node | None:
         """Return the only reader of a part, if it is a valid Split in the same graph. Otherwise return None."""
@@ -81,7 +82,7 @@ class SplitOfPartPass(SlicingPass):
     def _read_sizes(self, split: ir.Node, opset: int, axis: int) -> tuple[int, ...] | None:
         """Return the part sizes of a Split along `axis`.
 
-        Return None for a Split along another axis. A Split that cannot be read is reported as skipped, and gives None.
+        Return None for a Split along another axis. Skip a Split that cannot be read, and return None.
         """
         try:
             inner = read_exact_split(split, opset, self.sizes(split.inputs[0]))
@@ -90,7 +91,7 @@ class SplitOfPartPass(SlicingPass):
             return None
         return inner.sizes if inner.axis == axis else None
 
-    def _build(self, outer: ir.Node, merged: list[ir.Node], axis: int, pieces: _Pieces, opset: int) -> None:
+    def _replace_by_split(self, outer: ir.Node, merged: list[ir.Node], axis: int, pieces: _Pieces, opset: int) -> None:
         """Replace `outer` and the Splits that were merged with it by one Split into `pieces`."""
         data = data_of(outer)
         shape = self.sizes(data)
@@ -117,7 +118,7 @@ class SplitOfPartPass(SlicingPass):
 
         Raises:
             Skip, InvalidSlice, DynamicSlice: The sizes are not known or not valid, or a Slice drops elements for which
-                `fits_gap` is false.
+                `is_gap_worth_copying` is false.
         """
         data = data_of(outer)
         shape = self.sizes(data)
@@ -130,9 +131,9 @@ class SplitOfPartPass(SlicingPass):
         axis, run = axis_and_run
         size = self.size(data, axis)
         assert size is not None  # or `read_run` would have raised Skip
-        # The neighbours of the run are copied, too. That pays if it takes less time than to start the Slice.
-        if not fits_gap(size - len(run), data, axis, self.value_info, saved_nodes=1):
-            reason = "more than 4 KiB, strings, or an unknown number of bytes"
-            raise Skip(f"merged with the Slice before it, it would copy elements that nothing reads: {reason}")
+        # The merged Split also copies the elements outside the run. Starting a Slice must take longer than this copy.
+        if not is_gap_worth_copying(size - len(run), data, axis, self.value_info, saved_nodes=1):
+            reason = "which are strings, more than 4 KiB or of unknown size"
+            raise Skip(f"a merger with the Slice before it would copy elements that nothing reads, {reason}")
         pieces = [(None, run.start), (outer.outputs[0], len(run)), (None, size - run.stop)]
         return axis, [(value, length) for value, length in pieces if value is not None or length]

@@ -67,8 +67,8 @@ class ValueInfo:
     def record(self, value: ir.Value, copies: Sequence[ir.Value | None], facts: Sequence[Facts]) -> None:
         """Record the type, sizes and elements that all copies of a value have in common.
 
-        Inference inlines functions, so a value in a function has a copy for each call. `facts` holds the inferred facts
-        about each copy. A copy is None for an input that the call leaves out.
+        Inference inlines functions, so a value in a function has a copy for each call. A copy is None for an input that
+        the call leaves out. `facts` holds the facts about each copy. The value is misdeclared if one of its copies is.
         """
         types = {None if copy is None else copy.type for copy in copies}
         common_type = types.pop() if len(types) == 1 else None
@@ -77,7 +77,7 @@ class ValueInfo:
         shapes = [sizes_of_shape(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
             self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])
-        if any(each.is_misdeclared for each in facts):  # one wrong call is enough
+        if any(each.is_misdeclared for each in facts):
             self.misdeclared.add(value)
         first = facts[0]
         if first.data is not None and all(
@@ -115,9 +115,10 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
 def _infer_probe(
     model: ir.Model, probe: ir.Model, copies: Sequence[tuple[ir.Node, ir.Node]], *, folding: bool
 ) -> ValueInfo | None:
-    """Infer the value info of a model from `probe`, a copy of it. Return None if further nodes become contested.
+    """Infer the value info of `model` from its copy `probe`. If `folding`, fold constants in the probe, too.
 
-    These nodes are marked in the model. `copies` are pairs of a node of the model and its copy in the probe.
+    Return None if engines read further nodes differently, which are then marked in the model. `copies` are pairs of a
+    node of the model and its copy in the probe.
     """
     opset = standard_opset(model.opset_imports)
     copies_by_value = _pair_values(model, probe, copies)
@@ -148,7 +149,7 @@ def _infer_probe(
 
 
 def _mark_all(pairs: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
-    """Mark the nodes whose copies engines read differently. Return whether any node was not marked before."""
+    """Mark the node of each pair if engines read its copy differently. Return whether any mark is new."""
     marked = [node for node, copy in pairs if mark_contested(node, copy, opset)]  # `any` would stop at the first one
     return bool(marked)
 
@@ -171,7 +172,7 @@ def _pair_values(
         for index, source in enumerate(node.inputs):
             if source is not None:
                 others[source].append(node_copy.inputs[index] if index < len(node_copy.inputs) else None)
-    return others | values
+    return others | values  # a value in both keeps its entry in `values`
 
 
 def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:

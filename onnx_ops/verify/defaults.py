@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_ops.verify.inputs import overridable_inputs
 from onnx_ops.verify.runnable import Runnable
 from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side
-from sliceport.diffing.verify import InputRun, compute
+from sliceport.diffing.verify import InputRun, run_whole_model
 from sliceport.engines.engine import Array, Value
 from sliceport.wording import list_names
 
@@ -86,7 +86,7 @@ def _run_with_variants(
         # An input with fewer variants keeps its last variant.
         arrays = {**inputs, **{name: choices[min(attempt, len(choices) - 1)] for name, choices in variants.items()}}
         with suppress(RunFailed):
-            return arrays, compute(side, runnable, arrays)
+            return arrays, run_whole_model(side, runnable, arrays)
     return None
 
 

@@ -29,8 +29,8 @@ from sliceport.engines.comparison import (
     Bytes,
     Comparison,
     Report,
+    add_defects,
     compare_node,
-    explain,
     reproducing_command,
     takes_part,
 )
@@ -148,7 +148,7 @@ def _compare_node(
     comparison = compare_node(lowered, engine, values, cache, reference=REFERENCE, model=model, alone=alone)
     if comparison.status in ("mismatch", "error"):
         for blamed in (REFERENCE, engine.name):  # Either may be wrong.
-            comparison = explain(comparison, blamed, known_defects(lowered.resolved, blamed))
+            comparison = add_defects(comparison, blamed, known_defects(lowered.resolved, blamed))
     return comparison
 
 
@@ -204,7 +204,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
     """Run a node alone on random data, and return its input and outputs by their names in the whole model."""
     node = lowered.resolved
     shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
-    array = random_array(element_dtype(node.element), shape, random, _MAX_RANDOM)
+    array = random_array(element_dtype(node.element), shape, random, 0, _MAX_RANDOM)
     names = output_names(node)
     model = onnxruntime_cpu.whole_model(build_model(node, names), names)
     try:

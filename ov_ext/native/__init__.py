@@ -93,11 +93,11 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def _describe_problem(folder: Path, record: dict[str, Any], openvino: str) -> str | None:
-    """Return why a library cannot be used, as the end of a sentence, or None if it can."""
+    """Return why the library in `folder` does not fit the release `openvino`, as the end of a sentence, or None."""
     if record.get("openvino") != openvino:
         return f"is built for openvino {record.get('openvino')} and not for {openvino}, which is loaded"
     if record.get("sources") != hash_sources():
-        return "is built from the sources of another sliceport"
+        return "is built from the sources of another version of sliceport"
     if not (folder / LIBRARY).is_file():
         return "is gone"
     # A truncated library would end the process. The packaged library is not checked, because packagers may strip it.

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _build(*, if_possible: bool) -> int:
     """Build the library, print its path and return an exit code.
 
-    If the machine cannot build the library, `if_possible` makes this a success, with a note.
+    With `if_possible`, a machine that cannot build the library gets a note instead of an error.
     """
     if if_possible and (obstacle := _describe_obstacle()) is not None:
         _say(f"the operators in C++ cannot be built here: {obstacle}")

@@ -25,7 +25,7 @@ class BuildError(SliceportError):
 
 
 def build(say: Callable[[str], None]) -> Path:
-    """Return the library for the installed openvino, and build it into the user's cache if `find_library` finds none.
+    """Build the library for the installed openvino into the user's cache, unless there is one, and return its path.
 
     If several processes build at once, one builds and the others wait. `say` gets a sentence before the build.
 
@@ -50,7 +50,7 @@ def build(say: Callable[[str], None]) -> Path:
             fill = partial(build_into, openvino=folder, version=version)
             try:
                 fill_folder(target, fill, mark=RECORD, others=(LIBRARY,), overwrite=True)
-            except BuildError:
+            except BuildError:  # is a SliceportError, but needs no advice
                 raise
             except SliceportError as error:
                 advice = f" Remove '{target}', and build again." if os.path.lexists(target) else ""
@@ -71,7 +71,7 @@ def find_openvino() -> tuple[Path, str]:
     """Return the folder of the installed openvino and its version.
 
     Raises:
-        BuildError: openvino cannot be imported, or lacks headers and CMake files.
+        BuildError: openvino cannot be imported, or lacks its CMake files, which pip installs with the headers.
     """
     try:
         import openvino
@@ -114,33 +114,34 @@ def find_generator() -> str | None:
 
 
 def has_compiler() -> bool:
-    """Return whether there seems to be a C++ compiler. CMake finds Visual Studio by its installer."""
+    """Return whether there seems to be a C++ compiler. By default, CMake finds Visual Studio by `vswhere`."""
     if os.environ.get("CXX"):
         return True
     if sys.platform == "win32":
         programs = os.environ.get("PROGRAMFILES(X86)", r"C:\Program Files (x86)")
-        return Path(programs, "Microsoft Visual Studio", "Installer", "vswhere.exe").is_file()
+        has_installer = Path(programs, "Microsoft Visual Studio", "Installer", "vswhere.exe").is_file()
+        if has_installer or "CMAKE_GENERATOR" not in os.environ:
+            return has_installer
     return _find_program("c++", "g++", "clang++") is not None
 
 
 def build_into(folder: Path, openvino: Path, version: str) -> None:
-    """Build the library and its record into `folder`. `openvino` is the folder of the package openvino.
+    """Build the library and its `RECORD` into `folder`. `openvino` is the package's folder, `version` its release.
 
     Raises:
         BuildError: A tool is missing on this machine, or a step failed.
     """
-    missing_tool = missing_tools()
-    if missing_tool is not None:
-        raise BuildError(f"the operators in C++ cannot be built here: {missing_tool}.")
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:  # A killed build leaves files only here.
+    obstacle = missing_tools()
+    if obstacle is not None:
+        raise BuildError(f"the operators in C++ cannot be built here: {obstacle}.")
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:  # If CMake is killed, its files remain only here.
         work = Path(scratch)
         # No path of this machine goes into the library: CMAKE_SKIP_RPATH leaves out the folder of openvino.
         options = [f"-DOpenVINO_DIR={openvino / 'cmake'}", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_SKIP_RPATH=ON"]
         generator = find_generator()
         options += ["-G", generator] if generator else []
         _run_cmake(["-S", str(SOURCE), "-B", str(work), *options])
-        jobs = str(os.cpu_count() or 1)
-        _run_cmake(["--build", str(work), "--config", "Release", "--parallel", jobs])
+        _run_cmake(["--build", str(work), "--config", "Release", "--parallel", str(os.cpu_count() or 1)])
         built = next((path for path in sorted(work.rglob(LIBRARY)) if path.is_file()), None)
         if built is None:
             raise BuildError(f"CMake built no {LIBRARY}.")
@@ -150,10 +151,9 @@ def build_into(folder: Path, openvino: Path, version: str) -> None:
 
 def _run_cmake(arguments: Sequence[str]) -> None:
     """Run CMake. Raise BuildError if it cannot be started or fails."""
-    command = [find_cmake() or "cmake", *arguments]
     try:
         process = subprocess.run(  # noqa: S603 - a fixed program, no shell
-            command,
+            [find_cmake() or "cmake", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -169,7 +169,7 @@ def _run_cmake(arguments: Sequence[str]) -> None:
 
 
 def _find_reason(stdout: str, stderr: str) -> str:
-    """Return the output of a failed run from its first error on, or else its last three lines."""
+    """Return, as one short line, the output of a failed run from the first "error" on, or else its last three lines."""
     # CMake's own errors are on stderr. Ninja prints the errors of the compiler on stdout.
     lines = [line.strip() for line in (*stderr.splitlines(), *stdout.splitlines())]
     # CMake begins lines about its progress by "-- ", and those that name its log files by "See also".

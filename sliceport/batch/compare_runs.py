@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
 from sliceport.batch.summary import count_models, format_more
-from sliceport.commands.outcome import Finding, finding
+from sliceport.commands.outcome import Finding, make_finding
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table, wrap
 
@@ -204,7 +204,7 @@ def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[
         else:
             new.append(problem)
     # A model that fails now is not fixed: it may still have its earlier findings.
-    fixed = [] if after["verdict"] in FAILURES else [finding(**dict(key)) for key in unmatched.elements()]
+    fixed = [] if after["verdict"] in FAILURES else [make_finding(**dict(key)) for key in unmatched.elements()]
     change = ModelChange(after["model"], before["verdict"], after["verdict"], after["message"])
     if new:
         comparison.new.append(replace(change, findings=tuple(new)))
@@ -228,7 +228,7 @@ def _list_problems(row: Row) -> list[Finding]:
         return []
     problems = [each for each in row["findings"] if each["reason"] not in INFORMATIVE]
     if row["verdict"] in FAILURES or not problems:
-        problems.append(finding(row["verdict"], message=row["message"]))
+        problems.append(make_finding(row["verdict"], message=row["message"]))
     return problems
 
 

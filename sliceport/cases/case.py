@@ -86,7 +86,7 @@ class Case:
     other: Parameters | None = None
 
     @property
-    def is_ir(self) -> bool:
+    def is_openvino(self) -> bool:
         """Whether the case is a model of OpenVINO."""
         return (self.operator, self.version) in (("Slice", 8), ("StridedSlice", 1))
 
@@ -99,7 +99,7 @@ class Case:
 
     @property
     def index_inputs(self) -> dict[str, Array]:
-        """The parameters in `INPUTS` that the node has, in order, as arrays."""
+        """The parameters that the node has and `INPUTS` lists, in the order of `INPUTS`, as arrays."""
         dtype = ELEMENTS[self.index_type].dtype
         return {
             name: np.array(self.parameters[name], dtype)

@@ -38,7 +38,7 @@ def read_catalogue() -> list[Case]:
 
 
 def draw_cases(count: int, seed: int) -> Iterator[Case]:
-    """Yield random cases of the newest versions. Equal seeds give equal cases."""
+    """Yield random cases of the newest version of each operator. Equal seeds give equal cases."""
     rng = random.Random(seed)  # noqa: S311 - for test data
     rule = {"id": "random", "sentence": "A random node, read by the rules of its operator."}
     numbers: Counter[str] = Counter()
@@ -46,8 +46,8 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
         shape = [rng.choice((1, 2, 3, 5)) for _ in range(rng.randint(1, 4))]
         steps = [rng.choice((1, 1, 2, 3, -1, -2)) for _ in shape]
         sizes_and_steps = list(zip(shape, steps, strict=True))
-        # About half of the bounds are random and may lie outside the axis. The others are those of the whole axis. No
-        # start is below -n, because readers of the standard disagree about such a start of a backward slice.
+        # About half of the bounds are random and may lie outside the axis. The others select the whole axis. No start
+        # is below -n, because readers of the standard disagree about such a start of a backward slice.
         starts = [rng.choice((rng.randint(-n, n + 2), 0 if step > 0 else -1)) for n, step in sizes_and_steps]
         limits = [INT64_MAX if step > 0 else INT64_MIN for step in steps]
         ends = [rng.choice((rng.randint(-n - 2, n + 2), end)) for n, end in zip(shape, limits, strict=True)]

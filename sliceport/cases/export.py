@@ -41,7 +41,7 @@ def _describe_case(case: Case) -> dict[str, Any]:
     """Return the entry of a case in `cases.json`."""
     entry: dict[str, Any] = {
         "name": case.name, "rule": case.rule, "sentence": case.sentence,
-        "format": "openvino" if case.is_ir else "onnx", "operator": case.operator, "version": case.version,
+        "format": "openvino" if case.is_openvino else "onnx", "operator": case.operator, "version": case.version,
         "indices": "inputs" if case.has_inputs else "constants", "shape": case.shape, "element": case.element,
         "parameters": case.parameters, "expected": "refused" if case.is_refused else "outputs",
     }  # fmt: skip
@@ -55,7 +55,7 @@ def _write_case(case: Case, folder: Path) -> None:
     """Write the model, the inputs and, unless the case is refused, the outputs by each reading of the standard."""
     data_set = folder / "test_data_set_0"
     data_set.mkdir(parents=True)
-    if case.is_ir:
+    if case.is_openvino:
         text, weights = ir_file.to_ir(case)
         (folder / "model.xml").write_text(text, "utf-8")
         (folder / "model.bin").write_bytes(weights)

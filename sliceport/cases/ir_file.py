@@ -33,9 +33,10 @@ def to_ir(case: Case) -> tuple[str, bytes]:
         layers.append(_format_layer(number, name, kind, data, outputs=[port]))
         input_ports.append(_format_port(number, index, values.shape))
     node_id, masks = len(input_ports), {}
-    if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so a missing mask gets zeros.
-        length = max((len(case.parameters[name]) for name in MASK_ATTRIBUTES if name in case.parameters), default=0)
-        masks = {name: _join(case.parameters.get(name, (0,) * length)) for name in MASK_ATTRIBUTES}
+    if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so zeros are appended to them
+        entries = {name: case.parameters.get(name, ()) for name in MASK_ATTRIBUTES}
+        length = max(map(len, entries.values()))
+        masks = {name: _join([*mask, *[0] * (length - len(mask))]) for name, mask in entries.items()}
     # OpenVINO infers the output's shape when it reads the file, so the output's ports declare no sizes.
     node_output = _format_port(node_id, element, (), "y")
     version = f"opset{case.version}"

@@ -27,7 +27,7 @@ def to_tensor(array: Array, name: str) -> bytes:
 def to_model(case: Case) -> bytes:
     """Return the serialized ModelProto of a case."""
     outputs = case.output_names
-    # The parameters that are inputs in this version of the operator. All others are attributes.
+    # The parameters that are inputs of the node in this version of the operator. All others are attributes.
     indices = {} if case.version < 10 or (case.operator == "Split" and case.version < 13) else case.index_inputs
     names = [name if name in indices else "" for name in INPUTS[case.operator]]  # an absent input has an empty name
     while names and not names[-1]:
@@ -42,14 +42,13 @@ def to_model(case: Case) -> bytes:
     )  # fmt: skip
     number = ELEMENTS[case.element].number
     data = _to_value_info("x", number, [f"d{i}" if i in case.open_axes else size for i, size in enumerate(case.shape)])
-    index_inputs = [
-        _to_value_info(name, ELEMENTS[case.index_type].number, value.shape) for name, value in indices.items()
-    ]
+    index_number = ELEMENTS[case.index_type].number
+    index_inputs = [_to_value_info(name, index_number, value.shape) for name, value in indices.items()]
+    initializers = [to_tensor(value, name) for name, value in indices.items()]
     # GraphProto: node, name, initializer, doc_string, input, output
     graph = _encode(
-        (1, node), (2, case.name),
-        (5, [] if case.has_inputs else [to_tensor(value, name) for name, value in indices.items()]),
-        (10, case.sentence), (11, [data, *(index_inputs if case.has_inputs else [])]),
+        (1, node), (2, case.name), (5, [] if case.has_inputs else initializers), (10, case.sentence),
+        (11, [data, *index_inputs] if case.has_inputs else [data]),
         (12, [_to_value_info(*output) for output in zip(outputs, repeat(number), _list_output_sizes(case))]),
     )  # fmt: skip
     # OperatorSetIdProto: domain, version. ModelProto: ir_version, producer_name, graph, opset_import.
@@ -60,7 +59,7 @@ def to_model(case: Case) -> bytes:
 def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
     """Return the sizes that the model declares for each output.
 
-    They are symbols if the sizes are not fixed: the case has inputs or open axes, or is refused or disputed.
+    Sizes are symbols if the parameters are inputs, an axis is open, or the standard forbids the node or is disputed.
     """
     if case.is_refused:
         return [[f"n{i}" for i in range(len(case.shape))]] * len(case.output_names)

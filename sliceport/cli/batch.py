@@ -41,7 +41,7 @@ def _add_options(parser: Parser, command: Command) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="RUN", help="folder or URL of the results")
     run = parser.add_argument_group("the run")
     run.add_argument(
-        "--jobs", type=_parse_count, metavar="N", help="models to run at once; default: the number of cores"
+        "--jobs", type=_parse_jobs, metavar="N", help="models to run at once; default: the number of cores"
     )
     run.add_argument(
         "--timeout", default="300", metavar="S", help="limit for a model, in seconds; default 300; 0 disables the limit"
@@ -56,7 +56,7 @@ def _add_options(parser: Parser, command: Command) -> None:
     run.add_argument("--cluster", metavar="URL", help="run on the workers of a cluster: dask://HOST:PORT")
     if command.writes == "if asked":
         run.add_argument("--write", action="store_true", help=f"also keep the files that {command.name} -o writes")
-    _add_page(parser)
+    _add_html_options(parser)
     add_format(parser)
     add_verbose(parser, "print a line for each model on stderr")
     command.add_options(parser)
@@ -64,14 +64,14 @@ def _add_options(parser: Parser, command: Command) -> None:
     parser.set_defaults(run=lambda options: _run_command(options, command))
 
 
-def _add_page(command: argparse.ArgumentParser) -> None:
+def _add_html_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--html", metavar="FILE", help="also write a report as one HTML file")
     command.add_argument("--overwrite", action="store_true", help="replace the file of --html")
 
 
 def _add_report(command: Parser) -> None:
     command.add_argument("runs", nargs="+", metavar="RUN", help="a run, two to compare, or all shards of one")
-    _add_page(command)
+    _add_html_options(command)
     add_format(command)
     command.set_defaults(run=_report)
 
@@ -84,7 +84,7 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
     if options.dry_run:
         return _print_models(batch, options)
     progress_line = Progress(lists=options.verbose > 0)
-    finished = run_batch(batch, begin=progress_line.begin, observe=progress_line.add)
+    finished = run_batch(batch, begin=progress_line.set_total, observe=progress_line.add)
     if batch.manifest is not None:
         for sentence in batch.manifest.describe_unused():
             say(sentence)
@@ -137,7 +137,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
 
 
 def _check_names(arguments: dict[str, Any]) -> None:
-    """Check the names of engines, passes and so on once. Otherwise each model would fail with the same message.
+    """Check the feature level and the names of executors, passes and optimizers, before they fail on each model.
 
     Raises:
         UsageError: A name or the feature level is not known, or a format or engine cannot be loaded.
@@ -190,7 +190,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options: argparse.Namespace) -> None:
-    """Write the HTML page if the options name one. Print the summary of a run, or the comparison with another run."""
+    """Write the HTML page of --html. Print the summary of a run or, if given, the comparison; as JSON, print both."""
     if options.html is not None:
         from sliceport.batch.page import render_page
 
@@ -205,7 +205,7 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
         emit((summary if comparison is None else comparison).text(console.width()))
 
 
-def _parse_count(text: str) -> int:
+def _parse_jobs(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 9999:  # each job takes a thread and a process
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of models from 1 to 9999.")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 9999.")
     return int(text)

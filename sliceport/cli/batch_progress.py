@@ -24,8 +24,8 @@ class Progress:
         self._total = self._done = 0
         self._verdicts: Counter[str] = Counter()
 
-    def begin(self, total: int) -> None:
-        """Note the number of models and bad sources."""
+    def set_total(self, total: int) -> None:
+        """Set the number of models and bad sources."""
         self._total = total
 
     def add(self, done: Done) -> None:
@@ -41,7 +41,7 @@ class Progress:
             (show_status if can_show_status() else say)(self._format_line(now))
 
     def _format_line(self, now: float) -> str:
-        rate = self._done / max(now - self._start, 1e-3)  # the time may be 0, but `_done` is at least 1
+        rate = self._done / max(now - self._start, 1e-3)  # the time may be 0; the rate is not 0, because `_done` is not
         time_left = _format_duration((self._total - self._done) / rate)
         parts = [f"{self._done} of {self._total} models", f"{rate:.3g} a second, about {time_left} left"]
         parts += [f"{count} {verdict}" for verdict, count in sorted(self._verdicts.items()) if verdict != "clean"]

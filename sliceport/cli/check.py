@@ -11,7 +11,7 @@ from sliceport.cli import console
 from sliceport.cli.console import emit, say
 from sliceport.cli.pages import add_pages, check_page_files, write_pages
 from sliceport.cli.parser import BAD_INPUT, Commands
-from sliceport.cli.work import Work, compute
+from sliceport.cli.work import Work, get_answer
 from sliceport.commands.check import COMMAND
 from sliceport.commands.options import add_limits, add_verbose
 from sliceport.errors import SliceportError, UsageError
@@ -50,9 +50,9 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     results: list[dict[str, Any]] = []
     is_clean = True
     for model in options.models:
-        work = Work("check", model, None, arguments, False, form="json", verbose=options.verbose, columns=None)
+        work = Work("check", model, None, options=arguments, overwrite=False, form="json", verbose=options.verbose)
         try:
-            answer = compute(work, options, is_supervised=is_supervised)
+            answer = get_answer(work, options, is_supervised=is_supervised)
         except SliceportError as error:
             say(str(error))
             results.append({"model": model, "error": str(error)})
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
         files[pages["html"]] = check_page(results)
     write_pages(files, overwrite=options.overwrite)
     if text := _format(results, options):
-        emit(text, is_raw=options.format != "text")
+        emit(text, is_raw=options.format != "text")  # the other formats have escapes of their own
     return BAD_INPUT if any("error" in result for result in results) else int(not is_clean)
 
 
@@ -84,7 +84,7 @@ def _format(results: Sequence[dict[str, Any]], options: argparse.Namespace) -> s
         return github_text(results)
     from sliceport.report.check import check_text, summarize
 
-    if options.quiet:
+    if options.quiet:  # errors are already on stderr
         return "\n".join(f"{result['model']}: {summarize(result)}" for result in results if "error" not in result)
-    hint = options.engines is None  # suggest --engines all
+    hint = options.engines is None  # suggest --engines all unless the user chose engines
     return check_text(results, verbose=options.verbose > 0, columns=console.width(), hint=hint)

@@ -36,16 +36,16 @@ def run(options: argparse.Namespace) -> None:
     from sliceport.cli.main import make_parser
 
     parser = make_parser()  # with all commands
-    for action in _actions(parser):
+    for action in _walk_actions(parser):
         if action.dest in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
     emit(shtab.complete(parser, shell=options.shell))
 
 
-def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+def _walk_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     """Yield the arguments of a parser, and of the parsers of its commands."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):
             for subparser in action.choices.values():
-                yield from _actions(subparser)
+                yield from _walk_actions(subparser)

@@ -29,7 +29,7 @@ class PipeClosed(Exception):
 
 def width() -> int | None:
     """Return the columns of the terminal; None if stdout is not a terminal."""
-    if sys.stdout is None or not sys.stdout.isatty():
+    if sys.stdout is None or sys.stdout.closed or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
 
@@ -46,7 +46,7 @@ def emit(text: str, *, is_raw: bool = False) -> None:
         OutputError: stdout is closed or full.
         PipeClosed: The reader of stdout has closed it.
     """
-    if sys.stdout is None:
+    if sys.stdout is None or sys.stdout.closed:
         raise OutputError("the result cannot be written: stdout is closed.")
     with _lock:  # erase the progress line on stderr, which another thread may be writing
         _clear()
@@ -70,8 +70,8 @@ def emit_json(data: Any) -> None:
 
 
 def say(message: str) -> None:
-    """Write one line to stderr, and escape characters that are not printable. Ignore that stderr is closed or full."""
-    if sys.stderr is None:
+    """Write one line to stderr, and escape unprintable characters. Ignore errors of a closed or full stderr."""
+    if sys.stderr is None or sys.stderr.closed:
         return
     with _lock, suppress(OSError):
         _clear()
@@ -81,7 +81,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def prepared_streams(*, loud: bool) -> Iterator[None]:
-    """Prepare stdout and stderr for any text, print announcements, and discard logs of libraries unless `loud`."""
+    """Prepare stdout and stderr for any text, and print announcements. If `loud`, also print all logs and warnings."""
     _open_closed_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -122,11 +122,11 @@ _status = ""
 
 def can_show_status() -> bool:
     """Return whether stderr is a terminal."""
-    return sys.stderr is not None and sys.stderr.isatty()
+    return sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
 
 
 def show_status(text: str) -> None:
-    """Show a line of progress on the terminal. The line replaces the current activity until `showing_progress` ends."""
+    """Show a line of progress in place of the current activity. The caller is in `showing_progress` on a terminal."""
     global _status  # noqa: PLW0603 - there is one terminal
     with _lock:
         _status = text
@@ -147,7 +147,10 @@ def _show(text: str) -> None:
     global _columns  # noqa: PLW0603 - there is one terminal
     _clear()
     text = printable(text)
-    while display_width(text) >= shutil.get_terminal_size().columns:  # a line that wraps could not be erased
+    columns = shutil.get_terminal_size().columns
+    with suppress(AttributeError, OSError):  # `shutil` asks stdout, which may not be this terminal
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or columns
+    while display_width(text) >= columns:  # a line that wraps could not be erased
         text = text[:-1]
     sys.stderr.write(text)
     sys.stderr.flush()
@@ -176,7 +179,7 @@ def showing_progress() -> Iterator[None]:
     def set_activity(activity: str) -> None:
         nonlocal current
         current = activity
-        if thread.ident is None:  # started only now, because a process with threads does not fork its children
+        if thread.ident is None:  # started late, because the sandbox forks no child beside a thread
             thread.start()
 
     thread = threading.Thread(target=redraw, daemon=True)

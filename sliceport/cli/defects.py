@@ -49,5 +49,5 @@ def _print_issue(options: argparse.Namespace) -> None:
     defect = find_defect(options.id)
     engine = options.engine or defect.engines[0]
     if engine not in defect.engines:
-        raise UsageError(f"{defect.id!r} is not a defect of {engine}; it is one of {', '.join(defect.engines)}.")
+        raise UsageError(f"{defect.id!r} is not a defect of {engine}, but of {', '.join(defect.engines)}.")
     emit(defect_issue(defect, engine))

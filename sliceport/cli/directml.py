@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def _install(options: argparse.Namespace) -> None:
-    """Install the validator and, without --validator, DirectML. With --if-possible, unmet requirements are no error."""
+    """Install the validator and, without --validator, DirectML, which a failure of the validator does not prevent."""
     from sliceport.directml.device import DeviceError, install
 
     try:

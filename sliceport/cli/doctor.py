@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> bool:
 
 
 def _diagnose() -> Iterator[Diagnosis]:
-    """Yield the diagnoses of Python, of packages, and of formats and engines."""
+    """Yield the diagnoses of sliceport, Python, packages, formats and engines."""
     yield Diagnosis("sliceport", "ok", __version__)
     yield Diagnosis("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
     # With the name of the distribution, the files of all installed packages need not be searched.
@@ -63,7 +63,7 @@ def _diagnose() -> Iterator[Diagnosis]:
 
 
 def _diagnose_entry_points() -> Iterator[Diagnosis]:
-    """Yield the state of each format and engine, and its own diagnoses."""
+    """Yield the state of each installed format and engine, followed by the results of its `diagnose`."""
     from sliceport.engines import registry
     from sliceport.formats import GROUP, describe_misfit
 

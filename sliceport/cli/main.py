@@ -17,7 +17,7 @@ from sliceport.cli.console import emit_json, say
 from sliceport.cli.parser import BAD_INPUT, Parser
 from sliceport.cli.work import add_command
 from sliceport.commands.command import NAMES, load
-from sliceport.commands.options import split_repeated
+from sliceport.commands.options import normalize_words
 from sliceport.errors import SliceportError
 from sliceport.formats import formats
 from sliceport.wording import command_line_spelling, describe_unforeseen
@@ -35,18 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Args:
         arguments: The words after the program's name. This process does the work, except under a limit of time or
-            memory, which needs a child process. If None, the words are those that this process was started with, a
-            child process does the work on a model, and this process handles signals.
+            memory, which needs a child process. If None, use the words that this process was started with. A child
+            process then does the work on a model, and SIGINT or SIGTERM ends this process.
     """
     if arguments is None:
         return start.main()
-    return run_words(list(arguments), is_supervised=False)
+    return run_command_line(list(arguments), is_supervised=False)
 
 
-def run_words(words: list[str], *, is_supervised: bool) -> int:
-    """Run a command line and return the exit code. If `is_supervised` is set, a child does the work on a model."""
+def run_command_line(words: list[str], *, is_supervised: bool) -> int:
+    """Run a command line and return the exit code. If `is_supervised`, use a child even without a limit."""
     # Search for -vv before parsing the words, because the parser imports formats, whose logs are wanted as well.
-    loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + words.count("--verbose") > 1
+    long = [word for word in words if len(word) > 2 and "--verbose".startswith(word)]  # argparse accepts --verb
+    loud = sum(word.count("v") for word in words if re.fullmatch("-v+", word)) + len(long) > 1
     with console.prepared_streams(loud=loud), command_line_spelling():
         try:
             return _parse_and_run(words, is_supervised=is_supervised)
@@ -67,15 +68,14 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
     """Parse and run a command line, and return the exit code. If it asks for JSON, also print an error as JSON."""
     # `doctor` must start even if a format cannot be loaded, because it reports that.
     installed = [] if words[:1] == ["doctor"] else formats().values()
-    suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]  # every word ends with ""
+    suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]  # "" would end every word
     try:
-        options = make_parser(words).parse_args(split_repeated(words, suffixes))
+        options = make_parser(words).parse_args(normalize_words(words, suffixes))
         if hasattr(options, "supervise"):  # a command on a model, which a child process can run
             return int(options.supervise(options, is_supervised=is_supervised))
         with console.showing_progress():
-            # The result is whether there is no finding, an exit code, or None, which stands for exit code 0.
-            result = options.run(options)
-        return int(not result) if isinstance(result, bool) else result or CLEAN
+            result = options.run(options)  # True without findings, False with findings, an exit code, or None for 0
+        return int(not result) if isinstance(result, bool) else (result or CLEAN)
     except SliceportError as error:
         # argparse returns no options if it rejects a word. So search the words for --json, and for --format json, which
         # may be abbreviated.

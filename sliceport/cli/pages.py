@@ -20,7 +20,7 @@ def add_pages(command: argparse.ArgumentParser) -> None:
 
 
 def check_page_files(options: argparse.Namespace) -> dict[str, str | None]:
-    """Check that the files of --html and --model-explorer can be written. Return each name, or None, by option.
+    """Check that the files of --html and --model-explorer can be written, and return their names, or None.
 
     Raises:
         UsageError: A file exists and is to be kept, is a folder, or cannot be made.

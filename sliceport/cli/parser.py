@@ -26,8 +26,15 @@ class Parser(argparse.ArgumentParser):
         return super().add_subparsers(**options)
 
     def error(self, message: str) -> NoReturn:
-        """Raise a UsageError. Suggest `--format json` for `--json`, which only the command `doctor` accepts."""
-        raise UsageError(f"{message}; write --format json" if "--json" in message else message)
+        """Raise a UsageError."""
+        raise UsageError(message)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse words. Suggest `--format json` for `--json` if the command has no `--json`, but `--format`."""
+        namespace, rest = super().parse_known_args(args, namespace)
+        if "--json" in rest and "--format" in self._option_string_actions:
+            self.error(f"unrecognized arguments: {' '.join(rest)}; write --format json")
+        return namespace, rest
 
     def format_help(self) -> str:
         """Return the help, with the listing at its end."""
@@ -51,7 +58,7 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             # The empty choice stands for an option without a value, so it is not named.
             choices = [str(choice) for choice in action.choices if choice != ""]
-            # The kind of name is empty, because argparse puts the name of the option before the sentence.
+            # The argument `kind` is empty, because argparse puts the name of the option before the message.
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
 
 

@@ -11,12 +11,12 @@ from sliceport.sandbox.signals import Stopped, stoppable
 
 
 def main() -> int:
-    """Run the command line of this process and return its exit code. A child does the work on a model."""
+    """Run the command line of this process. Return its exit code, or end the process by `os._exit` after a signal."""
     try:
         with stoppable():
-            from sliceport.cli.main import run_words  # takes a while, so signals are handled already
+            from sliceport.cli.main import run_command_line  # takes a while, so signals are handled already
 
-            code = run_words(sys.argv[1:], is_supervised=True)
+            code = run_command_line(sys.argv[1:], is_supervised=True)
     except Stopped as stopped:
         if stopped.number == signal.SIGINT and sys.stderr is not None:
             print("sliceport: interrupted", file=sys.stderr, flush=True)

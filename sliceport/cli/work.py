@@ -24,6 +24,7 @@ from sliceport.sandbox import signals, supervisor
 from sliceport.sandbox.child_process import ChildCrashed, ChildDied, ChildKilled, ChildLost, ChildTimedOut
 from sliceport.sandbox.place import Placement, collect_placements, remove_scratch
 from sliceport.sandbox.scratch import new_name
+from sliceport.shell import join
 from sliceport.wording import command_line_spelling, describe_unforeseen
 
 
@@ -39,7 +40,7 @@ class Work:
         overwrite: Whether to replace the output.
         form: `json`, `text`, or `summary`, which is one line.
         verbose: The number of times that `--verbose` was given.
-        columns: The columns of the terminal, if there is one.
+        columns: The columns of the terminal; None without a terminal.
     """
 
     command: str
@@ -49,7 +50,7 @@ class Work:
     overwrite: bool
     form: str
     verbose: int
-    columns: int | None
+    columns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Answer:
 
 
 def add_command(commands: Commands, command: Command) -> None:
-    """Add the parser of a command on one model. Parsed options refer to `run`, which runs the command."""
+    """Add the parser of a command on one model. Parsed options have `build_work`, and `run` as `supervise`."""
     parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)  # "run" of "directml run"
     placeholder, model_help = command.model
     parser.add_argument("model", metavar=placeholder, help=model_help)
@@ -114,13 +115,13 @@ def add_command(commands: Commands, command: Command) -> None:
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     """Run a command on a model, write its files, print the result, and return the exit code.
 
-    `options` come from a parser of `add_command`. See `compute` for `is_supervised`.
+    `options` come from a parser of `add_command`. See `get_answer` for `is_supervised`.
 
     Raises:
         SliceportError: The work cannot be done.
     """
     work: Work = options.build_work(options)
-    answer = compute(work, options, is_supervised=is_supervised)
+    answer = get_answer(work, options, is_supervised=is_supervised)
     if work.output is not None:
         # A command that writes "if asked" may have nothing to write, as `diff` for equal outputs.
         is_rejected = not answer.is_written and load(work.command).writes == "always"
@@ -131,14 +132,14 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     return int(not answer.is_clean)
 
 
-def compute(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
-    """Do the work and return its result. A child process does it if `is_supervised` or a limit in `options` is set.
+def get_answer(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
+    """Do the work and return its result. A command line (`is_supervised`) or a limit in `options` needs a child.
 
     Raises:
         SliceportError: The work cannot be done.
     """
     if os.path.isdir(work.model):
-        batch = f"sliceport batch {work.command} '{work.model}' -o RUN"
+        batch = join(["sliceport", "batch", *work.command.split(), work.model, "-o", "RUN"])
         raise UsageError(f"'{work.model}' is a folder, and {work.command} takes a file; write {batch}.")
     timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
     try:
@@ -157,7 +158,7 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
     owner = "" if work.output is None else new_name()  # a part of the names of the child's scratch folders
     log = 2 if work.verbose > 1 else None  # stderr
     try:
-        # `is_supervised` is set for a command line, which makes few calls. So each call can have a child of its own.
+        # A command line makes few calls, so each call can fork a child of its own. A library call uses the pool.
         with console.showing_progress():
             answer: Answer = supervisor.call_with_retry(
                 compute_answer, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log
@@ -179,8 +180,10 @@ def _describe_end(error: Exception, timeout: float | None, memory: int | None) -
         return f"it takes more than {memory / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
     if isinstance(error, ChildTimedOut) and timeout is not None:
         return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
-    cause = "; the system may have run out of memory" if isinstance(error, ChildKilled) else ""
-    if memory is not None and isinstance(error, ChildCrashed):  # some libraries do not check what they allocate
+    cause = ""
+    if isinstance(error, ChildKilled):
+        cause = "; the system may have run out of memory"
+    elif isinstance(error, ChildCrashed) and memory is not None:  # some libraries do not check what they allocate
         cause = f"; it may need more than {memory / 2**20:.0f} MiB of memory, and --memory 0 disables the limit"
     return f"its process {error}{cause}."
 
@@ -188,7 +191,7 @@ def _describe_end(error: Exception, timeout: float | None, memory: int | None) -
 def compute_answer(work: Work, owner: str = "") -> Answer:
     """Run the command on the model and return the result.
 
-    With an `owner`, leave the output in scratch folders with that name. `Answer.placements` has the final paths.
+    With an `owner`, write the output into scratch folders whose names contain it, for `Answer.placements` to move.
 
     Raises:
         UsageError: An option cannot be used.

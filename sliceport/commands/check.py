@@ -9,8 +9,8 @@ from typing import Any
 from sliceport import progress
 from sliceport.checking import KINDS, NodeFinding, Selection
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, choose_open_sizes, parse_pairs, shape_options
-from sliceport.commands.outcome import Finding, Options, Outcome, finding
+from sliceport.commands.options import add_input_shapes, parse_pairs, replace_open_sizes, shape_options
+from sliceport.commands.outcome import Finding, Options, Outcome, make_finding
 from sliceport.errors import unknown_name
 
 
@@ -18,29 +18,19 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     add_input_shapes(command)
     command.add_argument(
         "--engines",
-        type=_split,
+        type=_parse_list,
         metavar="NAMES",
-        help="as in onnxruntime-dml,openvino; 'all' adds engines known from reports; "
-        "default: those that our tests run, which -v lists",
+        help="engines to check for, such as onnxruntime-dml,openvino; 'all' adds engines known from reports alone; "
+        "default: the engines that tests run, which -v lists",
     )
-    command.add_argument(
-        "--engine-versions",
-        type=_split,
-        default=[],
-        metavar="NAME=VERSION",
-        help="leave out the defects of other versions, as in openvino=2025.2",
-    )
-    command.add_argument(
-        "--fail-on",
-        type=_split,
-        default=list(KINDS),
-        metavar="KINDS",
-        help=f"kinds of findings that lead to exit status 1; default {','.join(KINDS)}",
-    )
+    help_ = "leave out the defects of other versions, as in openvino=2025.2"
+    command.add_argument("--engine-versions", type=_parse_list, default=[], metavar="NAME=VERSION", help=help_)
+    help_ = f"kinds of findings that lead to exit status 1; default {','.join(KINDS)}"
+    command.add_argument("--fail-on", type=_parse_list, default=list(KINDS), metavar="KINDS", help=help_)
 
 
-def _split(text: str) -> list[str]:
-    """Split a list at its commas. The list may be empty: with `--fail-on=`, no finding leads to exit status 1."""
+def _parse_list(text: str) -> list[str]:
+    """Split a list at its commas. The list may be empty: with `--fail-on=`, any findings lead to exit status 0."""
     return [part for part in text.split(",") if part]
 
 
@@ -62,7 +52,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     from sliceport.report.model_explorer import check_node_data
 
     progress.say(f"checking {model}")
-    arguments = choose_open_sizes(model, options)
+    arguments = replace_open_sizes(model, options)
     # These two options are not arguments of `sliceport.check`.
     fail_on = arguments.pop("fail_on")
     node_data_file = arguments.pop("model_explorer", None)
@@ -82,11 +72,11 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(node: NodeFinding, selection: Selection) -> list[Finding]:
-    """Return a finding about a node for each selected engine that its defect concerns."""
+    """Return a finding for each selected engine that has the defect of a node, or one finding without an engine."""
     # An invalid or fragile node is a finding, without an engine, even if no selected engine has a divergence.
     engines = [divergence.engine for divergence in selection.divergences_of(node.defect)] or [""]
-    message = node.detail or node.defect.trigger
-    return [finding(node.kind, node.op, node.node, message, engine=each, defect=node.defect.id) for each in engines]
+    detail = node.detail or node.defect.trigger
+    return [make_finding(node.kind, node.op, node.node, detail, engine=each, defect=node.defect.id) for each in engines]
 
 
 COMMAND = Command(

@@ -11,12 +11,12 @@ from sliceport.commands.command import Command
 from sliceport.commands.options import (
     add_feature_level,
     add_inputs,
-    choose_open_sizes,
     format_descriptions,
     parse_names,
+    replace_open_sizes,
     run_options,
 )
-from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
+from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, repeat_for_defects
 
 if TYPE_CHECKING:
     from sliceport.engines.comparison import Comparison
@@ -33,15 +33,15 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     return {"executors": executors, "feature_level": options.feature_level} | run_options(options)
 
 
-def _list_executors() -> str:
-    """Format the engines that can take part in comparisons, for each format."""
-    from sliceport.engines.registry import engines_of
+def _format_executors() -> str:
+    """Describe the executors of each model format: the engines that `--executors` accepts."""
+    from sliceport.engines.registry import engines_for_nodes
     from sliceport.formats import formats
 
     blocks = []
     for format_ in formats().values():
         reference, description = format_.reference
-        engines = engines_of(format_.name).values()
+        engines = engines_for_nodes(format_.name).values()
         others = {engine.name: engine.description for engine in engines if engine.name != reference}
         lines = format_descriptions({reference: description} | others)
         by_default = ", ".join(format_.default_executors)
@@ -54,7 +54,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     from sliceport.report.text import report_summary, report_text
 
     progress.say(f"comparing the nodes of {model}")
-    arguments = choose_open_sizes(model, options)
+    arguments = replace_open_sizes(model, options)
     report = compare(model, **arguments)
     return Outcome(
         is_clean=report.is_clean,
@@ -66,11 +66,11 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
-    """Return the findings about a difference: one for each defect that explains it, or one that names no defect."""
+    """Return a finding for each defect that explains a comparison, or one without a defect; none if it is clean."""
     if comparison.is_clean:
         return []
     node = comparison.lowered.node
-    difference = finding(comparison.status, node.op_type, node.name, comparison.detail, engine=comparison.executor)
+    difference = make_finding(comparison.status, node.op_type, node.name, comparison.detail, engine=comparison.executor)
     return repeat_for_defects(difference, [defect.id for defect in comparison.defects])
 
 
@@ -80,6 +80,6 @@ COMMAND = Command(
     add_options=_add_options,
     read_options=_read_options,
     run=_run,
-    listing=_list_executors,
+    listing=_format_executors,
     modules=("sliceport.api", "sliceport.engines.comparison"),
 )

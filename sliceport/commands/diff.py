@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sliceport import progress
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_inputs, format_descriptions, parse_seconds, run_options
-from sliceport.commands.outcome import Finding, Options, Outcome, finding, repeat_for_defects
+from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, repeat_for_defects
 from sliceport.diffing.report import DiffReport
 from sliceport.errors import UsageError
 
@@ -31,18 +31,12 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     )
     add_inputs(command)
     command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
-    command.add_argument(
-        "--tolerance",
-        action="append",
-        default=[],
-        metavar="[NAME:]abs=X,rel=Y,ulp=Z",
-        help="accepted difference of computed outputs, or of output NAME; meeting one bound is enough; "
-        "default: by element type",
-    )
+    help_ = "accepted difference of computed outputs, or of NAME; meeting one bound is enough; default: by element type"
+    command.add_argument("--tolerance", action="append", default=[], metavar="[NAME:]abs=X,rel=Y,ulp=Z", help=help_)
     command.add_argument(
         "--budget", default="0", metavar="S", help="seconds for comparison and search; 0 disables the limit"
     )
-    help_ = "keep the results of runs in DIR, so that the same command continues where it ended"
+    help_ = "keep the results of runs in DIR; to continue after an interruption, repeat the command"
     command.add_argument("--resume", metavar="DIR", help=help_)
 
 
@@ -68,7 +62,7 @@ def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
         pairs = [bound.split("=") for bound in bounds.split(",")]
         return output, {fields[name]: float(number) for name, number in pairs}
     except (KeyError, ValueError):
-        form = "abs=X,rel=Y,ulp=Z, each optional, after NAME: for one output"
+        form = "[NAME:]abs=X,rel=Y,ulp=Z with at least one bound"
         raise UsageError(f"--tolerance must be written {form}, got {text!r}.") from None
 
 
@@ -107,13 +101,13 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     elif output is not None and report.part is not None:
         save(report, output, overwrite=overwrite)
     else:
-        output = None  # no file was written
+        output = None  # nothing was written to it
     files = {}
     models = [str(name) for name in (model, arguments.get("other")) if name is not None]
     if page_file is not None:
         files[page_file] = diff_page(report, models)
     if node_data_file is not None:
-        # The parts in the report belong to the second of two models, unless the first model does not run.
+        # The parts belong to the last model, or to the first one of two if that model does not run.
         files[node_data_file] = diff_node_data(report, models[0 if report.failed_model == "first model" else -1])
     return Outcome(
         is_clean=report.is_equal,
@@ -130,31 +124,28 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
     """Read the results of a probe. Refuse options that have no effect on results."""
     from sliceport.diffing.probe_results import read_results
 
-    names = ["on", "other", "input_shapes", "open_sizes", "budget", "resume", "seed"]
-    if options.get("seeds", 1) > 1:  # 1 is the default, so --seeds may not have been given
-        names.append("seeds")
-    for name in names:
-        if options.get(name):
-            # All names but `other` and `open_sizes` are those of options.
-            title = {"other": "second model", "open_sizes": "--input-shapes"}.get(name, f"--{name.replace('_', '-')}")
-            raise UsageError(f"--against {options['against']} are results of a probe, which take no {title}.")
+    titles = {name: f"--{name}" for name in ("on", "budget", "resume", "seed", "seeds")}
+    titles |= {"other": "the second model", "input_shapes": "--input-shapes", "open_sizes": "--input-shapes"}
+    for name, title in titles.items():
+        if options.get(name) and not (name == "seeds" and options[name] == 1):  # the default of --seeds
+            raise UsageError(f"--against {options['against']} contains results of a probe, so leave out {title}.")
     return read_results(model, options["against"], inputs=options["inputs"], tolerance=tolerances)
 
 
 def _list_findings(report: DiffReport) -> list[Finding]:
     """Return a finding for each defect that explains a part of a report, or one for a part that no defect explains.
 
-    If the report has a failure but no parts, the only finding is the first failure.
+    Without parts, the only finding is the failure of the report. Without a failure, there are no findings.
     """
     if report.failure is None:
         return []
     if not report.parts:
         engine = re.split("[: ]", report.failed or report.on)[0]  # without its options and version
-        return [finding(report.failure.kind, message=report.failure.message, engine=engine)]
+        return [make_finding(report.failure.kind, message=report.failure.message, engine=engine)]
     findings: list[Finding] = []
     for part in report.parts:
         node, failure, engine = part.case.culprit, part.case.failure, part.bad.engine.name
-        difference = finding(failure.kind, node.op_type, node.name, failure.message, engine=engine)
+        difference = make_finding(failure.kind, node.op_type, node.name, failure.message, engine=engine)
         findings += repeat_for_defects(difference, [defect.id for defect in part.defects])
     return findings
 

@@ -7,14 +7,16 @@ from pathlib import Path
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_inputs, choose_open_sizes, run_options
-from sliceport.commands.outcome import Options, Outcome, finding
+from sliceport.commands.options import add_inputs, replace_open_sizes, run_options
+from sliceport.commands.outcome import Options, Outcome, make_finding
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
     add_inputs(command)
     command.add_argument(
-        "--against", choices=("onnxruntime-cpu",), help="compare with its outputs, and name the nodes that differ"
+        "--against",
+        choices=("onnxruntime-cpu",),
+        help="compare with the outputs of this engine; name the nodes that differ",
     )
 
 
@@ -24,7 +26,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.text import run_text
 
     progress.say(f"running {model} on the DirectML provider")
-    arguments = choose_open_sizes(model, options)
+    arguments = replace_open_sizes(model, options)
     model_run = format_of(model).run_on_directml(model, **arguments)
     if output is not None:
         model_run.write(output, overwrite=overwrite)
@@ -34,7 +36,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
         to_json=model_run.to_json,
         text=lambda _, columns: run_text(model_run, columns=columns),
         list_findings=lambda: [
-            finding(each.kind, each.op_type, each.node, each.message, engine=ONNXRUNTIME_DML, defect=defect)
+            make_finding(each.kind, each.op_type, each.node, each.message, engine=ONNXRUNTIME_DML, defect=defect)
             for each in model_run.findings
             for defect in each.defects or ("",)
         ],

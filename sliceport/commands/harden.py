@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import VERIFIERS, add_inputs, choose_open_sizes, parse_names, run_options
-from sliceport.commands.outcome import Finding, Options, Outcome, finding, outcome_of_change
+from sliceport.commands.options import VERIFIERS, add_inputs, parse_names, replace_open_sizes, run_options
+from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, outcome_of_change
 from sliceport.defects.profiles import FORMS, READINGS
 from sliceport.formats import all_targets, format_of, formats
 from sliceport.hardening import explain
@@ -26,19 +26,21 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--without",
         metavar="FORMS",
-        help=f"for all targets but onnxruntime-dml and openvino-cpu: further forms that the engine lacks, "
+        help="for all targets but onnxruntime-dml and openvino-cpu: further forms that the engine lacks, "
         f"separated by commas ({forms})",
     )
     command.add_argument(
         "--read-as",
         choices=READINGS,
-        help="for these targets: the meaning of a Slice with a negative step whose end is the greatest integer",
+        help="for the targets of --without: the meaning of a Slice with a negative step and the greatest integer as "
+        "its end; by default, such a Slice is not rewritten",
     )
     command.add_argument(
         "--verify",
-        choices=("", *VERIFIERS),  # `split_repeated` writes --verify without an engine as `--verify=`
+        choices=("", *VERIFIERS),  # `normalize_words` writes --verify without an engine as `--verify=`
         metavar="ENGINE",
-        help="run the old and the new model on the target's CPU engine; =onnxruntime-dml: also on the real DirectML",
+        help="compare the outputs of the old and the new model on onnxruntime's CPU provider, or for openvino-cpu on "
+        "OpenVINO; =onnxruntime-dml: also on the real DirectML",
     )
     add_inputs(command)
 
@@ -53,15 +55,15 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.api import harden
 
-    assert output is not None
-    result = harden(model, output, overwrite=overwrite, **choose_open_sizes(model, options))
+    assert output is not None  # -o is required, because the command writes "always"
+    result = harden(model, output, overwrite=overwrite, **replace_open_sizes(model, options))
     return outcome_of_change(result, output, lambda: _list_changes(result.to_json()))
 
 
 def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
-    """Return findings about rewritten, unfixed and invalid nodes: one for each defect, or one if a node has none."""
+    """Return findings about rewritten, unfixed and invalid nodes: one for each defect of a node, but at least one."""
     return [
-        finding(
+        make_finding(
             "not fixed" if change["replacement"] is None else "rewritten",
             change["op"],
             change["node"],
@@ -70,13 +72,13 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
             defect=defect["id"],
         )
         for change in data["changes"]
-        # A node that is not in the form for the target may have no defect.
+        # A node without a defect is rewritten because the target needs another form.
         for defect in change["defects"] or [{"id": "", "reason": explain(data["target"])}]
-    ] + [finding("invalid", node["op"], node["node"], node["reason"]) for node in data["invalid"]]
+    ] + [make_finding("invalid", node["op"], node["node"], node["reason"]) for node in data["invalid"]]
 
 
 def _name_output(model: str, options: Options) -> str:
-    """Return the file name of a batch's output, with a suffix of the target's format or else the model's format."""
+    """Return the file name for an output of a batch. Its suffix is of the target's format, or else of the model's."""
     by_target = [format_ for format_ in formats().values() if options.get("target") in format_.targets]
     return f"model{(by_target[0] if by_target else format_of(model)).suffixes[0]}"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sliceport import progress
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_feature_level, add_input_shapes, choose_open_sizes, shape_options
-from sliceport.commands.outcome import Options, Outcome, finding
+from sliceport.commands.options import add_feature_level, add_input_shapes, replace_open_sizes, shape_options
+from sliceport.commands.outcome import Options, Outcome, make_finding
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
@@ -18,11 +18,8 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--layout", metavar="NHWC", help="memory layout of inputs and outputs of slicing nodes")
     command.add_argument("--input-layout", metavar="NHWC", help="memory layout of inputs alone")
     command.add_argument("--output-layout", metavar="NHWC", help="memory layout of outputs alone")
-    command.add_argument(
-        "--views",
-        action="store_true",
-        help="make slices views of their input's buffer where possible, instead of copies",
-    )
+    help_ = "make slices views of their input's buffer where possible, instead of copies"
+    command.add_argument("--views", action="store_true", help=help_)
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -39,7 +36,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.text import program_summary, program_text
 
     progress.say(f"lowering {model}")
-    arguments = choose_open_sizes(model, options)
+    arguments = replace_open_sizes(model, options)
     program = lower(model, **arguments)
     if output is not None:
         program.write(output, overwrite=overwrite)
@@ -49,7 +46,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
         to_json=program.to_json,
         text=lambda verbose, columns: program_text(program, verbose=verbose, columns=columns),
         list_findings=lambda: [
-            finding(lowered.reason.code, lowered.node.op_type, lowered.node.name, lowered.reason.message)
+            make_finding(lowered.reason.code, lowered.node.op_type, lowered.node.name, lowered.reason.message)
             for lowered in program.nodes
             if lowered.reason is not None
         ],

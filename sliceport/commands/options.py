@@ -17,6 +17,8 @@ _SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
 """Words that can be the shape of an input but not a file: no dot and no slash follow the last colon."""
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
+_SHORTEST = {"--input-shapes": "--input-s", "--input": "--input", "--simplify": "--si", "--verify": "--veri"}
+"""The options with several values or an optional one, each with the shortest abbreviation that argparse accepts."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
 """The engines that can follow --verify."""
 _SHAPES_HELP = "shapes of inputs that the model leaves open; auto chooses primes for all open sizes, auto=1 chooses 1"
@@ -57,34 +59,30 @@ def add_inputs(command: argparse.ArgumentParser) -> None:
     """Add --input-shapes, --seed and --input, which `run_options` reads."""
     add_input_shapes(command)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of the random inputs; default 0")
-    command.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=FILE.npy",
-        help="arrays to use for these inputs instead of random data",
-    )
+    help_ = "arrays to use for these inputs instead of random data"
+    command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help=help_)
 
 
 def add_limits(command: argparse.ArgumentParser) -> None:
     """Add --timeout and --memory."""
-    command.add_argument("--timeout", default="0", metavar="S", help="end the command after S seconds")
-    command.add_argument("--memory", default="0", metavar="SIZE", help="memory limit of the process; 4G is 4 GiB")
+    command.add_argument("--timeout", default="0", metavar="S", help="end the command after S seconds; default: never")
+    command.add_argument("--memory", default="0", metavar="SIZE", help="memory limit; 4G is 4 GiB; default: no limit")
 
 
 def parse_seconds(text: str, option: str = "--timeout") -> float | None:
-    """Return the seconds of an option; None for 0, which disables the limit.
+    """Return the number of seconds in an option; None for 0, which disables the limit.
 
     Raises:
         UsageError: The text is not a number with at most 9 digits before the point and 3 after it.
     """
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text):  # waits of `threading` overflow with 10 digits
-        raise UsageError(f"{option} must be a number of seconds (0 disables the limit), got {text!r}.")
+        form = "a number of seconds of at most 9 digits and 3 decimals"
+        raise UsageError(f"{option} must be {form} (0 disables the limit), got {text!r}.")
     return float(text) or None
 
 
 def parse_size(text: str) -> int | None:
-    """Return the bytes of --memory; None for 0, which disables the limit.
+    """Return the number of bytes in --memory; None for 0, which disables the limit.
 
     Raises:
         UsageError: The text is not a size, or the size is below `_MIN_MEMORY` but not 0.
@@ -118,16 +116,17 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
     shapes = parse_input_shapes([text for text in options.input_shapes if text not in auto_words])
     if not auto_words:
         return {"input_shapes": shapes}
-    open_sizes = auto_words[-1].partition("=")[2] or "primes"  # of several words, the last one counts
-    if open_sizes != "primes" and not (open_sizes.isdecimal() and len(open_sizes) <= _MAX_DIGITS):
-        raise UsageError(f"--input-shapes {auto_words[-1]} must be auto, or auto with a size as in auto=1.")
-    return {"input_shapes": shapes, "open_sizes": open_sizes if open_sizes == "primes" else int(open_sizes)}
+    word = auto_words[-1]  # of several words, the last one counts
+    size = word.removeprefix("auto=")
+    if word != "auto" and not (size.isdecimal() and len(size) <= _MAX_DIGITS):
+        raise UsageError(f"--input-shapes {word} must be auto, or auto with a size as in auto=1.")
+    return {"input_shapes": shapes, "open_sizes": "primes" if word == "auto" else int(size)}
 
 
-def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all options for a Python function that has no argument `open_sizes`.
+def replace_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without `open_sizes`, for a Python function that lacks this argument.
 
-    If the options contain `open_sizes`, `input_shapes` gets shapes for all inputs with open sizes.
+    If there were `open_sizes`, add the shapes of all arrays and of all inputs with open sizes to `input_shapes`.
 
     Raises:
         UsageError: The model does not declare the rank of an input, or no installed format reads the model.
@@ -144,12 +143,12 @@ def choose_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
+def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
     """Rewrite the words of a command line so that argparse can parse options with several values or an optional one.
 
     `--input-shapes` and `--input` are repeated for each value: `--input a=1 b=2` becomes `--input a=1 --input b=2`.
-    `--simplify` and `--verify` become one word with their value, which may be empty. A word that cannot be a value of
-    the option before it, such as a model with one of the `suffixes`, stays an argument of the command.
+    `--simplify` and `--verify` are joined with their values, which may be empty: `--verify=`. A word that cannot be a
+    value of the option before it, such as a model with one of the `suffixes`, stays an argument of the command.
     """
 
     def fits(option: str, word: str) -> bool:
@@ -168,12 +167,13 @@ def split_repeated(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
         word = remaining.pop(0)
         if word == "--":
             return [*separated, word, *remaining]
-        if word in ("--simplify", "--verify"):
-            value = remaining.pop(0) if remaining and fits(word, remaining[0]) else ""
-            separated.append(f"{word}={value}")
+        text, equals, _ = word.partition("=")
+        option = next((name for name in _SHORTEST if name.startswith(text) and text.startswith(_SHORTEST[name])), "")
+        if option in ("--simplify", "--verify") and not equals:
+            value = remaining.pop(0) if remaining and fits(option, remaining[0]) else ""
+            separated.append(f"{option}={value}")
             continue
         separated.append(word)
-        option, equals, _ = word.partition("=")
         if option not in ("--input-shapes", "--input"):
             continue
         if not equals and remaining and not remaining[0].startswith("-"):
@@ -193,7 +193,7 @@ def parse_names(text: str | None, option: str) -> list[str] | None:
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise UsageError(f"{option} names nothing; list names separated by commas, or leave it out.")
+        raise UsageError(f"{option} lists no names; write names separated by commas, or leave the option out.")
     return names
 
 
@@ -206,7 +206,9 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes = {}
     for text in texts:
         name, _, dims = text.rpartition(":")
-        sizes = [dim.strip() for dim in dims.strip("[]").split(",")] if dims.strip("[]") else []
+        if dims[:1] == "[" and dims[-1:] == "]":
+            dims = dims[1:-1]
+        sizes = [dim.strip() for dim in dims.split(",")] if dims else []
         # A longer number may exceed 64 bits.
         if not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
             raise UsageError(
@@ -238,11 +240,11 @@ def parse_pairs(texts: Sequence[str], kind: str, form: str) -> dict[str, str]:
     return values
 
 
-def format_descriptions(lines: Mapping[str, str]) -> str:
+def format_descriptions(descriptions: Mapping[str, str]) -> str:
     """Format each name with its description, wrapped to the width of the terminal."""
-    indent = max(map(len, lines)) + 4  # 2 spaces before the name, and at least 2 after it
+    indent = max(map(len, descriptions)) + 4  # 2 spaces before the name, and at least 2 after it
     columns = max(shutil.get_terminal_size().columns - 2, 40)  # argparse also leaves 2 columns free
     return "\n".join(
         textwrap.fill(text, columns, initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
-        for name, text in lines.items()
+        for name, text in descriptions.items()
     )

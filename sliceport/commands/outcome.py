@@ -49,7 +49,7 @@ class Outcome:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
-def finding(
+def make_finding(
     reason: str, operator: str = "", node: str = "", message: str = "", *, engine: str = "", defect: str = ""
 ) -> Finding:
     """Build a finding. Fields that do not apply are empty."""
@@ -69,7 +69,7 @@ def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], l
 
     def list_findings() -> list[Finding]:
         differences = result.to_json().get("differences", ())  # missing if the caller did not ask for a verification
-        return [*list_changes(), *(finding("changed values", message=message) for message in differences)]
+        return [*list_changes(), *(make_finding("changed values", message=message) for message in differences)]
 
     return Outcome(
         is_clean=result.is_clean,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_inputs, choose_open_sizes, format_descriptions, parse_names, run_options
-from sliceport.commands.outcome import Options, Outcome, finding, outcome_of_change
+from sliceport.commands.options import add_inputs, format_descriptions, parse_names, replace_open_sizes, run_options
+from sliceport.commands.outcome import Options, Outcome, make_finding, outcome_of_change
 from sliceport.formats import formats
 
 
@@ -21,9 +21,9 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--verify",
-        choices=("", "onnxruntime-cpu"),  # `split_repeated` writes --verify without an engine as `--verify=`
+        choices=("", "onnxruntime-cpu"),  # `normalize_words` writes --verify without an engine as `--verify=`
         metavar="ENGINE",
-        help="run the old and the new model on onnxruntime's CPU provider",
+        help="compare the outputs of the old and the new model on onnxruntime's CPU provider",
     )
     add_inputs(command)
 
@@ -31,12 +31,12 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     passes = parse_names(options.passes, "--passes")
     # `options.simplify` is None without --simplify, and empty for --simplify without names.
-    simplify = parse_names(options.simplify or None, "--simplify") or options.simplify is not None
+    simplify = parse_names(options.simplify, "--simplify") if options.simplify else options.simplify is not None
     return {"passes": passes, "simplify": simplify, "verify": options.verify is not None} | run_options(options)
 
 
 def _list_passes() -> str:
-    """Format the passes, those that run by default first, and the optimizers."""
+    """Format the passes and optimizers of each model format. Passes that run by default come first."""
     blocks = []
     titles = ("passes, which all run by default", "passes that run only if named", "optimizers")
     for format_ in formats().values():
@@ -48,14 +48,14 @@ def _list_passes() -> str:
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.api import rewrite
 
-    assert output is not None
-    arguments = choose_open_sizes(model, options)
+    assert output is not None  # -o is required, because the command writes "always"
+    arguments = replace_open_sizes(model, options)
     result = rewrite(model, output, overwrite=overwrite, **arguments)
     return outcome_of_change(
         result,
         output,
         lambda: [
-            finding(kind, node["op"], node["node"], node["reason"])
+            make_finding(kind, node["op"], node["node"], node["reason"])
             for kind in ("contested", "invalid")
             for node in result.to_json()[kind]
         ],

@@ -45,7 +45,7 @@ class Output:
         sizes = "" if self.shape is None else f" as {list(self.shape)}"
         if not self.elements:
             return f"nothing{sizes}"
-        if isinstance(self.elements, range) and len(self.elements) > 1:
+        if isinstance(self.elements, range) and len(self.elements) > 1 and self.elements.step == 1:
             return f"elements {self.elements[0]} to {self.elements[-1]}{sizes}"
         return f"{'element' if len(self.elements) == 1 else 'elements'} {', '.join(map(str, self.elements))}{sizes}"
 
@@ -71,7 +71,7 @@ class Unwritten:
     shape: tuple[int, ...] | None = None
 
     def __str__(self) -> str:
-        return "memory that was never written"
+        return "memory that was never written or is outside the input"
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ Outcome = Gives | Unwritten | Fails | EndsProcess | Bits | Accepts
 
 
 def gives(*outputs: Sequence[int], shape: tuple[int, ...] | None = None) -> Gives:
-    """Return `Gives` for outputs with these elements of the data, given by position. All outputs have `shape`."""
+    """Return `Gives` for outputs of these elements of the data. All have `shape`; if it is None, each is a vector."""
     return Gives(
         tuple(Output(elements if isinstance(elements, range) else tuple(elements), shape) for elements in outputs)
     )
@@ -166,10 +166,10 @@ class Divergence:
         issues = f" ({', '.join(self.issues)})" if self.issues else ""
         return f"{ALL_TITLES[self.engine]} {self.does}{issues}"
 
-    def concerns(self, version: str) -> bool:
+    def may_affect(self, version: str) -> bool:
         """Return whether a version may show the behavior: it is at least `since` and below `until`, if these are known.
 
-        >>> Divergence("tensorrt", "fails", ("7.0",), until="8.0").concerns("8.6.1")
+        >>> Divergence("tensorrt", "fails", ("7.0",), until="8.0").may_affect("8.6.1")
         False
         """
         key = version_key(version)
@@ -183,13 +183,14 @@ class Divergence:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, up to the first `-` or `+`, as a key to sort by.
+    """Return the numbers of a version, up to the first letter, `-` or `+`, without zeros at the end, to sort by.
 
-    >>> version_key("2025.2") < version_key("2025.10.1-rc2")
-    True
+    >>> version_key("2025.2") < version_key("2025.10.1-rc2"), version_key("10"), version_key("10.0.0rc1")
+    (True, (10,), (10,))
     """
     # OpenVINO puts the number and the hash of a build after "-"; PEP 440 puts a local version after "+".
-    return tuple(int(number) for number in re.findall(r"\d+", re.split("[-+]", version)[0]))
+    release = re.sub(r"(\.0*)+$", "", re.split(r"[^\d.]", version)[0])
+    return tuple(map(int, re.findall(r"\d+", release)))
 
 
 @dataclass(frozen=True, kw_only=True)

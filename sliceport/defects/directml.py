@@ -45,7 +45,7 @@ class DirectMLCase:
         return {"directml": to_json(self.operator)} | ({"bits": list(self.bits)} if self.bits else {})
 
     def __str__(self) -> str:
-        """Format the operator with its tensors' sizes and strides, and its other fields."""
+        """Format the operator: data type, sizes and strides of its tensors, its other fields, and the input's bits."""
         operator = self.operator
         name = operator.schema.type.removeprefix("DML_OPERATOR_")
         tensors = [

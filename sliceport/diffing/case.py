@@ -67,8 +67,8 @@ class Case:
         return self.nodes[-1]
 
     @property
-    def place(self) -> str:
-        """The culprit in words. If there are several suspects, the range of nodes that contains it."""
+    def culprit_text(self) -> str:
+        """The culprit as text. If there are several suspects, the range of nodes that contains it."""
         if len(self.suspects) < 2:
             return str(self.culprit)
         return f"one of the {len(self.suspects)} nodes from {self.suspects[0]} to {self.suspects[-1]}"
@@ -80,7 +80,7 @@ class Case:
 
     @property
     def values(self) -> dict[str, Array]:
-        """All values that the nodes of the case read."""
+        """The values that the nodes of the case read from outside: `inputs` and `constants`."""
         return {**self.inputs, **self.constants}
 
     @property
@@ -114,8 +114,8 @@ class Located(NamedTuple):
 
     Attributes:
         case: The part.
-        expected: Its expected outputs, as the first of two models computed them; None for one model.
-        counterpart: The part of the first of two models that computes the same values; None for one model.
+        expected: Its expected outputs, as the first of two models computed them; None if one model was searched.
+        counterpart: The part of the first of two models that computes the same values; None if one model was searched.
     """
 
     case: Case
@@ -126,11 +126,11 @@ class Located(NamedTuple):
 def make_case(
     graph: Graph, numbers: Collection[int], outputs: Sequence[str], values: Mapping[str, Array]
 ) -> Case | None:
-    """Return some nodes of a model as a case. Return None if `values` lacks a value that they read."""
+    """Return the nodes `numbers` as a case with these outputs, or None if `values` lacks a value that they read."""
     reads = sorted(find_boundary(graph, numbers))
     if not values.keys() >= set(reads):
         return None
-    # Values that depend on shapes alone stay constants, because engines infer other shapes from them.
+    # Values that depend on shapes alone become constants, because engines infer the shapes of other values from them.
     static = find_static_values(graph)
     inputs = {name: values[name] for name in reads if name not in static}
     constants = {name: values[name] for name in reads if name in static}
@@ -187,12 +187,12 @@ def compute_all(
 
 
 def _leave_out_failed(graph: Graph, side: Side, known: Mapping[str, Array], value: str, later: list[str]) -> list[str]:
-    """Return the names in `later` that may still be computed, although no run returns `value`."""
+    """Return the names in `later` that can still be computed after a run for `value` alone has failed."""
     dependents = _find_dependents(graph, value)
     untried = [name for name in later if name in dependents]
-    # If `value` only cannot be an output, its dependents can be computed. The last dependent is tried first, because it
-    # is usually an output of the model, so it can be an output here. If that run fails, a later node may be the reason.
-    # So the last dependent of the first half is tried next, and so on.
+    # If `value` can be computed but cannot be an output, its dependents can still be computed. The last one is tried
+    # first, because it is usually an output of the model, so it can be one of this run. If the run fails, another node
+    # may be the reason. So the last dependent of the first half is tried next, and so on.
     while untried:
         if compute(graph, side, known, untried[-1:]) is not None:
             return later

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, SupportsIndex
 
 from sliceport import progress
 from sliceport.arguments import read_inputs, read_seed
@@ -59,11 +59,11 @@ def diff(
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         other: A second model that should compute the same, such as the model after an optimizer.
-        on: The engine to test, with options as in `onnxruntime-cpu:level=basic`. One model requires it. Of two models,
-            it runs the first one, which computes the expected outputs.
-        against: The engine that computes the expected outputs of one model, or a folder of recorded outputs. Of two
-            models, it runs the second one. The default is onnxruntime's CPU provider without optimization for ONNX, and
-            `Model.evaluate` for OpenVINO. For two models of one format, the default is the same engine as `on`.
+        on: With one model, the engine to test, which is required. With two models, the engine of the first model, which
+            computes the expected outputs. Options follow the name, as in `onnxruntime-cpu:level=basic`.
+        against: With one model, the engine that computes the expected outputs, or a folder of recorded outputs. With
+            two models, the engine of the second one. The default is onnxruntime's CPU provider without optimization for
+            ONNX, and `Model.evaluate` for OpenVINO. For two models of one format, the default is the engine `on`.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs, by name; all other inputs get random arrays.
         seed: The seed of the first random inputs.
@@ -83,8 +83,8 @@ def diff(
         BudgetSpent: The budget ends before the outputs are compared.
         ChildLost: The machine ended the process of a run, or did not start it.
     """
-    if seeds < 1:
-        raise UsageError(f"{spell('seeds', '--seeds')} must be at least 1, got {seeds}.")
+    if not isinstance(seeds, SupportsIndex) or seeds < 1:
+        raise UsageError(f"{spell('seeds', '--seeds')} must be an integer from 1 up, got {seeds!r}.")
     search_budget = Budget(budget)
     first = open_graph(model)
     second = first if other is None else open_graph(other)
@@ -93,7 +93,7 @@ def diff(
     is_engine = (against or "").partition(":")[0] in model_engines()
     recorded = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
     if recorded and (input_shapes or open_sizes is not None or inputs or seed or seeds > 1):
-        options = spell("input_shapes, open_sizes, inputs or seeds", "--input-shapes, --input, --seed or --seeds")
+        options = spell("input_shapes, open_sizes, inputs, seed or seeds", "--input-shapes, --input, --seed or --seeds")
         raise UsageError(f"the inputs are those recorded in '{recorded}'; give no {options}.")
     shapes = {} if recorded else read_shapes(model, arrays, input_shapes, open_sizes)
     sides = read_engines(first, second, on, against, is_recorded=recorded is not None)
@@ -149,7 +149,7 @@ class _Comparison:
     models: tuple[Any, Any]
 
     def run(self, arrays: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
-        """Compare the outputs for each seed until they differ. Then search for the nodes that cause the difference."""
+        """Compare the outputs for each seed until they differ, and search for the cause. Return the last report."""
         for seed in seeds:
             run = self._run_both(arrays, shapes, seed)
             report = self._compare(run, seed)
@@ -168,38 +168,39 @@ class _Comparison:
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
             if not report.is_equal:
-                # A search needs the values within the model, which only an engine that computes these outputs provides.
+                # A search takes the values within the model from an engine that computes the recorded outputs.
                 computed = self._run_first(inputs)
                 if self._compare(replace(run, actual=computed)).is_equal:
                     return self._explain(report, replace(run, expected=computed))
                 note = f"there is no search for a node, because {self.good} does not compute the recorded outputs"
-                return replace(report, notes=(note,))
+                return replace(report, notes=(note,), runs=self.bad.budget.runs)
         return report
 
     def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
-        """Run both engines on random inputs, and return the runs.
+        """Run both engines on the caller's `arrays`, and on random arrays for the other inputs.
 
-        Try other inputs while the engine of the expected outputs fails. If it always fails, return the first runs.
+        Try `ATTEMPTS` ranges of random integers until the engine of the expected outputs runs, or use the first range.
 
         Raises:
             ModelError: Neither engine runs its model on the first inputs.
         """
-        runs: list[_Run] = []
+        attempts = []
         for attempt in range(ATTEMPTS):
             count = 1 if self.first is self.second else _MATCHING_RUNS
             inputs, *more_inputs = (self.first.make_inputs(arrays, shapes, seed + i, attempt) for i in range(count))
             expected = self._run_first(inputs)
-            runs.append(_Run(inputs, expected, expected, more_inputs))  # the second run replaces `actual` below
+            attempts.append((inputs, expected, more_inputs))
             if not isinstance(expected, Failure):
-                return replace(runs[-1], actual=self._run_second(inputs))
-        run = replace(runs[0], actual=self._run_second(runs[0].inputs))
+                break
+        else:
+            inputs, expected, more_inputs = attempts[0]
+        run = _Run(inputs, self._run_second(inputs), expected, more_inputs)
         if isinstance(run.actual, Failure) and isinstance(run.expected, Failure):
             second, first = f"on {self.bad}, {run.actual.message}", f"on {self.good}, {run.expected.message}"
+            sizes = with_shapes(shapes)
             if self.first is self.second:
-                raise ModelError(f"neither engine runs the model{with_shapes(shapes)}: {second}; {first}.")
-            raise ModelError(
-                f"neither model runs{with_shapes(shapes)}: the second one {second}; the first one {first}."
-            )
+                raise ModelError(f"neither engine runs the model{sizes}: {second}; {first}.")
+            raise ModelError(f"neither model runs{sizes}: the second one {second}; the first one {first}.")
         return run
 
     def _run_first(self, inputs: Mapping[str, Array]) -> Result:
@@ -223,7 +224,7 @@ class _Comparison:
     def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
         """Return a report on the outputs of a run. The report has no results of a search yet."""
         is_pair = self.first is not self.second
-        # The engine `on` tests a single model. Of two models, it runs the first one, which is right by definition.
+        # With one model, `on` is the engine under test. With two, it runs the first one, which is right by definition.
         on, against = (self.good, self.bad) if is_pair else (self.bad, self.good)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
         for side, result, ordinal in ((self.bad, run.actual, "second"), (self.good, run.expected, "first")):
@@ -246,7 +247,7 @@ class _Comparison:
         try:
             unsteady = self._find_unsteady(run)
             if unsteady is not None:
-                notes.append(f"{unsteady} computes different outputs in each run, so there is no search for a node")
+                notes.append(f"{unsteady} gives different results in two equal runs, so no node is searched for")
             else:
                 self._find_parts(run, report.failures, parts, notes)
         except BudgetSpent as error:
@@ -254,7 +255,7 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both engines again. Return the first one with another failure, or with outputs beyond the tolerance."""
+        """Run both engines again. Return the first one, `bad` before `good`, whose result differs, otherwise None."""
         # A kept result would always be the same, so these runs do not use the folder of kept results.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
@@ -271,7 +272,7 @@ class _Comparison:
         return None
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
-        """Add the part that causes each failure to `parts`, and sentences about the search to `notes`."""
+        """Add each failure's part to `parts`, its output to the part that explains it, or a note to `notes`."""
         # If the engine of the expected outputs fails, the part at fault is one that fails on this engine.
         sides = (self.good, self.bad) if isinstance(run.expected, Failure) else (self.bad, self.good)
         for failure, located in self._locate_each(run, failures, notes):
@@ -339,7 +340,7 @@ def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
 
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
-    """Run a failing part of a model on both engines. Return it with the results, the cause and the known defects."""
+    """Run a failing part of a model. Return it with the results, the known defects and, for one model, the cause."""
     # These runs have no limit of time, because the search may have used up its budget.
     case, counterpart = located.case, located.counterpart
     good = good if located.expected is not None else _choose_good(case.graph, bad, good)
@@ -347,7 +348,7 @@ def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | 
     model, cause = case.model, ""
     actual = bad.try_run(model, case.inputs)
     expected: Result | None = located.expected
-    if expected is None:  # for two models, the first one has already computed the expected outputs
+    if expected is None:  # a search in two matched models has the expected outputs, and looks for no cause
         expected = good.try_run(model, case.inputs)
         if isinstance(bad.engine, NamesCause):
 

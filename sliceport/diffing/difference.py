@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -52,9 +52,9 @@ def tolerance_of(value: Value) -> Tolerance:
 
 
 def inner_tolerance_of(value: Value) -> Tolerance:
-    """Return the tolerance for a value within a model. Its absolute bound is narrow: a small difference may grow."""
+    """Return the default tolerance for a value within a model: `tolerance_of` with a narrower absolute bound."""
     tolerance = tolerance_of(value)
-    return Tolerance(tolerance.absolute / 100, tolerance.relative)
+    return Tolerance(tolerance.absolute / 100, tolerance.relative)  # later nodes may enlarge a small difference
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Failure:
 
     @property
     def is_of_run(self) -> bool:
-        """Whether the engine did not finish the run."""
+        """Whether the whole run failed, so that it has no outputs."""
         return not self.output
 
     def is_like(self, other: Failure) -> bool:
@@ -83,11 +83,11 @@ class Failure:
         differences of outputs are alike, because later nodes may change the kind of a difference.
         """
         if self.is_of_run or other.is_of_run:
-            return self.kind == other.kind and _signature(self.message) == _signature(other.message)
+            return self.kind == other.kind and _strip_names(self.message) == _strip_names(other.message)
         return True
 
 
-def _signature(message: str) -> str:
+def _strip_names(message: str) -> str:
     """Return the start of a message without the names, numbers and paths that change when a model is cut."""
     # Remove text in quotes or parentheses, paths, and the word after "node", "name" and so on.
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\S*/\S*", " ", message)
@@ -137,11 +137,11 @@ class OutputDiff:
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values. NaN and infinities, which JSON lacks, become text."""
-        fields = asdict(self) | {"shape": list(self.shape)}
-        return {
-            key: str(value) if isinstance(value, float) and not np.isfinite(value) else value
-            for key, value in fields.items()
-        }
+
+        def make_dict(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:  # `asdict` also calls it for `tolerance`
+            return {key: str(x) if isinstance(x, float) and not np.isfinite(x) else x for key, x in items}
+
+        return asdict(self, dict_factory=make_dict) | {"shape": list(self.shape)}
 
 
 def compare_values(name: str, actual: Value, expected: Value, tolerance: Tolerance | None) -> OutputDiff:
@@ -150,17 +150,17 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
         return _compare_arrays(name, actual, expected, tolerance_of(expected) if tolerance is None else tolerance)
     if isinstance(actual, tuple) and isinstance(expected, tuple):
         if len(actual) != len(expected):
-            return _different(name, "structure", f"it has {len(actual)} elements, expected {len(expected)}")
+            return _make_difference(name, "structure", f"it has {len(actual)} elements, expected {len(expected)}")
         is_close = False
         for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             element = compare_values(name, a, b, tolerance)
             if element.status == "different":
-                return _different(name, element.kind or "structure", f"in element {i}, {element.detail}")
+                return _make_difference(name, element.kind or "structure", f"in element {i}, {element.detail}")
             is_close |= element.status == "close"
         return OutputDiff(name, "sequence", (len(actual),), "close" if is_close else "equal")
     if actual is None and expected is None:
         return OutputDiff(name, "nothing")
-    return _different(name, "structure", f"it is {_name_kind(actual)}, expected {_name_kind(expected)}")
+    return _make_difference(name, "structure", f"it is {_name_kind(actual)}, expected {_name_kind(expected)}")
 
 
 def compare_outputs(
@@ -176,11 +176,11 @@ def compare_outputs(
             compared.append(compare_values(name, actual[name], expected[name], tolerances.get(name)))
         else:
             reason = "computed, but not expected" if name in actual else "expected, but not computed"
-            compared.append(_different(name, "missing", f"it was {reason}"))
+            compared.append(_make_difference(name, "missing", f"it was {reason}"))
     return tuple(compared)
 
 
-def _different(name: str, kind: Kind, detail: str, **more: Any) -> OutputDiff:
+def _make_difference(name: str, kind: Kind, detail: str, **more: Any) -> OutputDiff:
     return OutputDiff(name, status="different", kind=kind, detail=detail, **more)
 
 
@@ -196,10 +196,10 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
     """
     attributes: dict[str, Any] = {"element": actual.dtype.name, "shape": actual.shape, "tolerance": tolerance}
     if actual.dtype != expected.dtype:
-        return _different(name, "type", f"its type is {actual.dtype}, expected {expected.dtype}", **attributes)
+        return _make_difference(name, "type", f"its type is {actual.dtype}, expected {expected.dtype}", **attributes)
     if actual.shape != expected.shape:
         shapes = f"its shape is {list(actual.shape)}, expected {list(expected.shape)}"
-        return _different(name, "shape", shapes, **attributes)
+        return _make_difference(name, "shape", shapes, **attributes)
     a, b = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
     if a.dtype == object:
         unequal = a != b
@@ -209,7 +209,7 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
         return OutputDiff(name, **attributes)
     # Booleans and strings cannot be subtracted. Numbers of ml_dtypes may have the kind V, so their names are tested.
     if a.dtype.kind not in "iufc" and "float" not in a.dtype.name and "int" not in a.dtype.name:
-        return _different(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
+        return _make_difference(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
     if tolerance != EXACT and a.dtype.kind not in "iu":
         # NaN must be in the same elements, and so must infinity, with the same sign.
         wide_a, wide_b = widen(a), widen(b)
@@ -219,12 +219,12 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
         }
         for kind, mask in masks.items():
             if mask.any():
-                return _different(name, kind, **_describe_first(mask, a, b, actual.shape), **attributes)
+                return _make_difference(name, kind, **_describe_first(mask, a, b, actual.shape), **attributes)
     return _compare_finite(name, a, b, unequal, tolerance, attributes)
 
 
 def _signs_of_infinity(wide: Array) -> Array:
-    """Return a row for each element, and in it 1 or -1 for each infinite part, real or imaginary, otherwise 0."""
+    """Return a row for each element, one or more, with 1 or -1 for each infinite part, real or imaginary, else 0."""
     parts = wide.view(np.float64).reshape(wide.size, -1)
     return np.where(np.isinf(parts), np.sign(parts), 0)
 
@@ -232,9 +232,9 @@ def _signs_of_infinity(wide: Array) -> Array:
 def _compare_finite(
     name: str, actual: Array, expected: Array, unequal: Array, tolerance: Tolerance, attributes: dict[str, Any]
 ) -> OutputDiff:
-    """Compare the finite elements of flat arrays, or all elements if the tolerance is `EXACT`.
+    """Compare the finite elements of flat arrays, or all elements if the tolerance is `EXACT`. Measure the finite ones.
 
-    `unequal` marks the elements whose bits differ, and `attributes` are some attributes of the result.
+    `unequal` marks the elements whose bits differ. `attributes` are attributes of the result, among them `shape`.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         finite = np.isfinite(widen(actual)) & np.isfinite(widen(expected))
@@ -260,11 +260,11 @@ def _compare_finite(
         f"and {differences.max():.2g} at most, where the largest expected magnitude is {largest:.2g}"
     )
     first = _describe_first(is_wrong, actual, expected, attributes["shape"])
-    return _different(name, "values", **first, **attributes, **measures, distribution=distribution)
+    return _make_difference(name, "values", **first, **attributes, **measures, distribution=distribution)
 
 
 def widen(flat: Array) -> Array:
-    """Return elements as float64, or complex128 if they are complex."""
+    """Return elements as float64, or complex128 if they are complex. Integers beyond 2**53 are rounded."""
     return flat.astype(np.complex128 if flat.dtype.kind == "c" else np.float64)
 
 
@@ -293,9 +293,8 @@ def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple
         for position in positions[:_MAX_SAMPLES]
     )
     index, actual, expected = samples[0]
-    detail = (
-        f"first at index {index}, computed {actual}, expected {expected} ({len(positions)} of {flat.size} elements)"
-    )
+    count = f"{len(positions)} of {flat.size} elements"
+    detail = f"first at index {index}, computed {actual}, expected {expected} ({count})"
     return {"detail": detail, "samples": samples}
 
 
@@ -307,5 +306,5 @@ def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[Ou
             indices = islice(np.ndindex(value.shape), _MAX_SAMPLES)
             samples = tuple((str(list(index)), "none", str(value[index])) for index in indices)
             attributes = {"element": value.dtype.name, "shape": value.shape, "samples": samples}
-            missing.append(_different(name, failure.kind, failure.message, **attributes))
+            missing.append(_make_difference(name, failure.kind, failure.message, **attributes))
     return tuple(missing)

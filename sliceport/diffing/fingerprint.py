@@ -36,18 +36,19 @@ class Fingerprint:
         data = repr(flat.tolist()).encode() if flat.dtype == object else flat.tobytes()
         sums: tuple[complex, ...] = ()
         bound, tolerance = 0.0, inner_tolerance_of(flat)
-        if tolerance.absolute and flat.size:
+        if tolerance.absolute and flat.size:  # types without a tolerance are compared by their digest alone
+            wide = widen(flat)
+            bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide[np.isfinite(wide)]).max(initial=0)))
             # NaN and infinities become large finite numbers, so that the sums depend on their positions.
-            wide = np.nan_to_num(widen(flat), nan=1e3, posinf=1e6, neginf=-1e6)
+            wide = np.nan_to_num(wide, nan=1e3, posinf=1e6, neginf=-1e6)
             # With random signs, noise in n elements changes a sum by about sqrt(n) times the noise in one. Different
             # arrays may have one sum in common by chance, but hardly three. All arrays of one size get the same signs.
             signs = np.random.default_rng(0).integers(0, 2, (3, flat.size), np.int8) * 2 - 1
             sums = tuple(complex(signs[i] @ wide) / flat.size**0.5 for i in range(3))
-            bound = max(tolerance.absolute, tolerance.relative * float(np.abs(wide).max()))
         return cls((array.dtype.name, array.shape), hashlib.blake2b(data, digest_size=16).digest(), sums, bound)
 
     def agrees(self, other: Fingerprint) -> bool:
-        """Return whether another value has the same type and shape, and close `sums`; without sums, equal bytes."""
+        """Return whether `other` has the same `kind`, and sums within `bound` of these; without sums, equal bytes."""
         if self.kind != other.kind:
             return False
         if not self.sums:

@@ -90,14 +90,14 @@ class ModelToRun(Protocol):
     ) -> dict[str, Array]:
         """Return the given arrays, and random arrays for the other inputs.
 
-        An array for an input with a default is not returned, because it replaces the default in this model.
+        An array for an input with a default is not returned. It becomes the default of this model.
 
         Args:
             inputs: Arrays that are used as they are.
             shapes: Sizes for inputs with open shapes.
             seed: The seed of the random arrays.
-            attempt: From 0 to 3. Divisors and indices need narrow ranges, so random integers begin at 1 in attempt 1,
-                are 0 or 1 in attempt 2, and are 0 in attempt 3.
+            attempt: From 0 to 3. Random integers are from 0 to 99, or less if they index a shorter axis. They are not 0
+                in attempt 1, because they may be divisors; 0 or 1 in attempt 2; and 0 in attempt 3.
 
         Raises:
             UsageError: An array or a name does not fit, or a shape is open or too large.
@@ -153,8 +153,8 @@ class Graph(ModelToRun, Protocol):
         Args:
             node: The number of the node.
             values: The values that the node reads.
-            run: A function that runs a body, so that its outputs become inputs of the next iteration. Errors that it
-                raises pass through, such as `RunFailed` from `Side.run`.
+            run: A function that runs a body and returns the inputs of the next iteration. Errors of this function pass
+                through, such as `RunFailed` from `Side.run`.
         """
 
     def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:
@@ -203,8 +203,8 @@ class Diffable(Protocol):
 def find_ancestors(graph: Graph, outputs: Collection[str], known: Collection[str] = ()) -> list[int]:
     """Return the numbers of the nodes that compute outputs from known values.
 
-    The order is depth-first: each node comes after the nodes that it reads from. A known value is not computed, unless
-    it is an output.
+    The order is depth-first: each node comes after the nodes that it reads from. Nodes that are needed for known values
+    alone are left out, unless these values are outputs.
     """
     available = set(known).difference(outputs)
     producers = {name: i for i, node in enumerate(graph.nodes) for name in node.writes if name not in available}
@@ -242,7 +242,7 @@ def find_predecessors(graph: Graph, number: int, steps: int) -> set[int]:
 
 
 def find_static_values(graph: Graph) -> set[str]:
-    """Return the values that follow from constants and shapes alone."""
+    """Return the values that depend on constants, shapes and random numbers alone, not on elements of inputs."""
     static: set[str] = set()
     for node in graph.nodes:
         if node.is_shape or static.issuperset(node.reads):

@@ -16,8 +16,8 @@ from sliceport.wording import Dims, example_shapes, spell
 
 ATTEMPTS = 4
 """The number of ranges of random integers, which are tried until a model runs."""
-_BOUNDS: Sequence[tuple[int | None, int]] = ((None, 0), (None, 1), (2, 0), (1, 0))
-"""For each attempt, the exclusive upper bound of random integers (None for `DeclaredInput.end`) and the lower bound."""
+_BOUNDS: Sequence[tuple[int, int | None]] = ((0, None), (1, None), (0, 2), (0, 1))
+"""For each attempt, the lower bound of random integers, and the exclusive upper one (None for `DeclaredInput.end`)."""
 _MAX_RANDOM = 2**26
 """The largest number of elements of a random array."""
 _MAX_SPAN = 2**58
@@ -51,17 +51,17 @@ def make_inputs(
 ) -> dict[str, Array]:
     """Return the caller's arrays, and random arrays for the other inputs; see `ModelToRun.make_inputs`.
 
-    `shapes` may also contain the names in `values`, which are not inputs. Their shapes are not used.
+    `shapes` may also have shapes for the values named in `values`, which are not inputs. These shapes are not used.
 
     Raises:
-        UsageError: An array does not fit, a name is unknown, the shape of an input is open or too large, or a random
-            array is needed of a type that NumPy and ml_dtypes lack.
+        UsageError: An array does not fit the model or `shapes`, a name is unknown, the shape of an input is open or too
+            large, or a random array is needed of a type that NumPy and ml_dtypes lack.
     """
     names = [model_input.name for model_input in declared]
     names_text = ", ".join(map(repr, names))
     for name in arrays:
         if name not in names:
-            raise UsageError(f"the model has no input {name!r} to give an array to; its inputs are {names_text}.")
+            raise UsageError(f"an array is given for {name!r}, which is not an input; the inputs are {names_text}.")
     for name in shapes:
         if name not in names and name not in values:
             raise UsageError(f"the model has no input {name!r} to give a shape to; its inputs are {names_text}.")
@@ -70,7 +70,7 @@ def make_inputs(
             shapes_text = f"shape {list(shapes[name])} and an array of shape {list(arrays[name].shape)}"
             raise UsageError(f"input {name!r} is given {shapes_text}.")
     random = np.random.default_rng(seed)
-    end, start = _BOUNDS[attempt]
+    start, end = _BOUNDS[attempt]
     inputs = {}
     for model_input in declared:
         if model_input.name in arrays:
@@ -79,9 +79,9 @@ def make_inputs(
             problem = f"input {model_input.name!r} declares no element type of NumPy or ml_dtypes"
             raise UsageError(f"{problem}; give an array {spell('in inputs', 'with --input')}.")
         else:
-            end_of_input = max(end or model_input.end, start + 1)
+            end_of_input = max(end or model_input.end, start + 1)  # the range is not empty, even if the end is 1
             shape = _choose_shape(model_input, shapes)
-            inputs[model_input.name] = random_array(model_input.dtype, shape, random, end_of_input, start)
+            inputs[model_input.name] = random_array(model_input.dtype, shape, random, start, end_of_input)
     return inputs
 
 
@@ -90,18 +90,16 @@ def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int,
     dims = shapes.get(model_input.name, model_input.dims)
     sizes = [dim for dim in dims or () if isinstance(dim, int)]
     if dims is None or len(sizes) < len(dims):
-        raise UsageError(
-            f"the shape of input {model_input.name!r} is open: give sizes, as in "
-            f"{example_shapes({model_input.name: dims})} (an example)."
-        )
+        example = f"{example_shapes({model_input.name: dims})} (an example)"
+        raise UsageError(f"the shape of input {model_input.name!r} is open: give sizes, as in {example}.")
     return tuple(sizes)
 
 
 def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
     """Return the array of an input with elements of `dtype`, or raise a UsageError.
 
-    Elements of an ml_dtypes type, such as bfloat16, may also be unsigned integers or raw bytes of the same size. NumPy
-    loads these types from files as raw bytes.
+    For a type of ml_dtypes, such as bfloat16, the array may also hold unsigned integers or raw bytes of the same size.
+    NumPy loads types of ml_dtypes from files as raw bytes.
     """
     is_text = dtype == np.dtype(object)
     if is_text and array.dtype.kind == "U":
@@ -111,7 +109,8 @@ def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
     has_raw_bits = array.dtype.kind in "Vu" and array.dtype.itemsize == dtype.itemsize and array.dtype.names is None
     if not has_raw_bits or dtype.isbuiltin == 1:  # one of NumPy's own types
         elements = "text" if is_text else f"{dtype} elements"
-        raise UsageError(f"input {name!r} needs {elements}, got {array.dtype}.")
+        kind = "objects that are not all str" if array.dtype == dtype else str(array.dtype)
+        raise UsageError(f"input {name!r} needs {elements}, got {kind}.")
     if not _are_valid_bits(array, dtype):
         raise UsageError(f"input {name!r} needs {dtype} elements, got bytes that are not {dtype} elements.")
     return array.view(dtype)
@@ -141,28 +140,26 @@ def _are_valid_bits(raw: Array, dtype: np.dtype[Any]) -> bool:
     bits = _count_bits(dtype)
     if bits >= 8:
         return True
-    # The upper bits are 0 in a byte below 2**bits. In a byte from `least` to -1, the upper bits are copies of the sign.
+    # A valid byte is at least 0 with upper bits of 0, or from `least` to -1 with upper bits that repeat the sign.
     signed = raw.view(np.int8)
     least = -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
     return bool(((signed >= least) & (signed < 2**bits)).all())
 
 
 def random_array(
-    dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator, end: int, start: int = 0
+    dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator, start: int, end: int
 ) -> Array:
     """Return random elements: floats, complex numbers, integers from `start` to `end` - 1, booleans, or strings.
 
-    Floats and complex numbers are normally distributed. Integers of less than a byte are below 2. Strings consist of 1
-    to 3 digits.
+    Floats and complex numbers are normally distributed; floats have 32 bits of precision at most. Integers of less than
+    a byte are below 2. If no integer is from `start` up, all are `end` - 1. Strings consist of 1 to 3 digits.
 
     Raises:
         UsageError: The array has more than `_MAX_RANDOM` elements, or NumPy cannot represent its shape.
     """
     if prod(shape) > _MAX_RANDOM:
-        raise UsageError(
-            f"random data of shape {list(shape)} have more than {_MAX_RANDOM} elements; give an array "
-            f"{spell('in inputs', 'with --input')}."
-        )
+        advice = f"give an array {spell('in inputs', 'with --input')}"
+        raise UsageError(f"random data of shape {list(shape)} have more than {_MAX_RANDOM} elements; {advice}.")
     if prod(filter(None, shape)) > _MAX_SPAN:
         raise UsageError(f"NumPy cannot make an array of shape {list(shape)}, although it would be empty.")
     if dtype.kind == "O":

@@ -21,13 +21,13 @@ from sliceport.errors import UsageError
 
 @dataclass(frozen=True)
 class KeptRuns:
-    """A folder with one file for each run, named by a hash of this version, the engine, the model and the inputs."""
+    """A folder with one file for each run, named by a hash of sliceport's version, engine, model and inputs."""
 
     folder: Path
 
-    def path_of(self, engine: str, model: WholeModel, inputs: Mapping[str, Any]) -> Path:
-        """Return the path of the file for a run, which need not exist."""
-        return self.folder / f"{digest_run(f'{__version__} {engine} {model.data_version}', model, inputs)}.npz"
+    def path_of(self, engine_title: str, model: WholeModel, inputs: Mapping[str, Any]) -> Path:
+        """Return the path of the file for a run. The file need not exist."""
+        return self.folder / f"{digest_run(f'{__version__} {engine_title} {model.data_version}', model, inputs)}.npz"
 
     def read(self, path: Path) -> Mapping[str, Value] | Failure | None:
         """Return the result of a run; None if it is not kept, or its file is damaged."""
@@ -35,18 +35,19 @@ class KeptRuns:
             import ml_dtypes  # noqa: F401  # it adds types such as bfloat16 to the names that NumPy knows
 
             with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as archive:
-                # A key is an element type and the name of an output.
-                arrays = {key.partition(" "): archive[key] for key in archive.files}
-            if ("failure", "", "") in arrays:
-                return Failure(*arrays["failure", "", ""].tolist())
-            count = arrays.pop(("count", "", ""))
-            outputs = {name: array.view(np.dtype(kind)) for (kind, _, name), array in arrays.items()}
+                arrays = dict(archive)
+            if "failure" in arrays:
+                return Failure(*arrays["failure"].tolist())
+            count = arrays.pop("count")
+            # Each of the other keys is an element type and the name of an output.
+            parts = [(*key.split(" ", 1), array) for key, array in arrays.items()]
+            outputs = {name: array.view(np.dtype(kind)) for kind, name, array in parts}
             return outputs if len(outputs) == count else None
         except Exception:  # NumPy and zipfile raise a dozen kinds of errors for a damaged file
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Try to write a result. Do not keep a crash, a lack of memory, strings, or values that are not arrays."""
+        """Try to write a result. Keep no crash, no lack of memory, and no outputs if one is text or not an array."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process
@@ -61,7 +62,7 @@ class KeptRuns:
         with suppress(OSError), NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
             try:
                 np.savez(file, **arrays)
-                file.close()
+                file.close()  # Windows does not rename an open file
                 os.replace(file.name, path)  # the file appears whole, even if another process writes the same run
             except BaseException:
                 os.unlink(file.name)
@@ -82,7 +83,7 @@ def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
 
 
 def digest_run(key: str, model: WholeModel, inputs: Mapping[str, Any]) -> str:
-    """Return a hash of the text `key`, of a model, and of inputs. External data files of ONNX models do not count."""
+    """Return a hash of the text `key`, of a model without its external data files, and of inputs."""
     digest = hashlib.blake2b(repr((key, model.inputs, model.outputs)).encode(), digest_size=16)
     arrays = [part for name in sorted(inputs) for part in (name.encode(), *_hashed_parts(inputs[name]))]
     # Each part has a hash of its own, so that bytes which move from one part to the next change the result.

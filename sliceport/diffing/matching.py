@@ -23,9 +23,9 @@ class Matches:
         second: The model to test.
         good: The engine of the first model.
         bad: The engine of the second model.
-        names: For each input and output of the second model, its name in the first.
-        runs: Sets of inputs of the first model. One set is enough if all values can be matched by their names: if names
-            can be trusted, and each value of the second model has a namesake in the first.
+        names: For each input and output of the second model, its name in the first; a missing name stays the same.
+        runs: Sets of inputs by their names in the first model. One set is used if all values can be matched by their
+            names: if names are trusted, and each value of the second model has a namesake in the first.
         equal: Values of the second model that are equal to a value of the first, with the name of that value.
         close: Values that agree within the tolerance, likewise. It contains `equal`.
         different: Values that differ from the value that they should equal, likewise.
@@ -45,11 +45,11 @@ class Matches:
         self._counts: Counter[str] = Counter()
         # Exporters that number values may give one name to unrelated values of the two models. Different operators
         # usually write such values. So names are trusted only if most shared names belong to the same operator in both
-        # models. Two formats name operators differently, so their names of values are trusted without this check.
+        # models. Two formats have different operators, which cannot be checked, so names of values are trusted.
         operators = {name: node.op_type for node in self.first.nodes for name in node.writes}
         pairs = [(node.op_type, operators.get(name)) for node in self.second.nodes for name in node.writes]
-        is_same = [operator == other for operator, other in pairs if other is not None]
-        self._are_names_kept = self.first.format != self.second.format or sum(is_same) * 2 > len(is_same)
+        are_equal = [operator == other for operator, other in pairs if other is not None]
+        self._trusts_names = self.first.format != self.second.format or sum(are_equal) * 2 > len(are_equal)
         self._match_values(*self._fingerprint_values())
 
     def name_in_first(self, name: str) -> str:
@@ -57,7 +57,7 @@ class Matches:
         return self.names.get(name, name)
 
     def _fingerprint_values(self) -> tuple[Fingerprints, Fingerprints]:
-        """Run both models on each set of inputs, and return the fingerprints of their values."""
+        """Run both models on the sets of inputs. Return the fingerprints of the values of the first and the second."""
         expected_runs: list[dict[str, Fingerprint]] = []
         actual_runs: list[dict[str, Fingerprint]] = []
         for inputs in self.runs:
@@ -66,12 +66,12 @@ class Matches:
                 {name: Fingerprint.of(array) for name, array in compute_all(graph, side, arrays)}
                 for graph, side, arrays in ((self.first, self.good, inputs), (self.second, self.bad, renamed))
             )
-            # A run with other values than the first run is left out. After a failure, for example, values are missing.
+            # A run that computes values of other names than the first run, as after a failure, is left out.
             is_first = not expected_runs
             if is_first or (expected.keys() == expected_runs[0].keys() and actual.keys() == actual_runs[0].keys()):
                 expected_runs.append(expected)
                 actual_runs.append(actual)
-            if self._are_names_kept and expected.keys() >= set(map(self.name_in_first, actual)):
+            if self._trusts_names and expected.keys() >= set(map(self.name_in_first, actual)):
                 break  # further runs are only needed to match values by their fingerprints
         return (
             {name: tuple(prints[name] for prints in expected_runs) for name in expected_runs[0]},
@@ -92,14 +92,15 @@ class Matches:
         return bool(inner_differences or self.close.keys() - set(self.second.inputs))
 
     def _match_values(self, expected: Fingerprints, actual: Fingerprints) -> None:
-        """Match values by their fingerprints, and the remaining ones by the nodes that write them."""
+        """Match values by their fingerprints, and others by the nodes that write them. Count the matches."""
         names_by_kind: dict[Any, list[str]] = {}
         for name, prints in expected.items():
             names_by_kind.setdefault(prints[0].kind, []).append(name)
-        for name in dict.fromkeys((*actual, *(name for node in self.second.nodes for name in node.writes))):
+        written = [name for node in self.second.nodes for name in node.writes]
+        for name in dict.fromkeys((*actual, *written)):  # a value without a fingerprint may still have a namesake
             namesake = self.name_in_first(name)
             # An input or output has no match but its namesake. A wrong output may equal any other value by chance.
-            has_namesake = namesake in expected and (self._are_names_kept or name in self.names)
+            has_namesake = namesake in expected and (self._trusts_names or name in self.names)
             candidates = [namesake] if namesake in expected else []
             if name in actual and not has_namesake:
                 candidates += names_by_kind.get(actual[name][0].kind, ())
@@ -117,11 +118,11 @@ class Matches:
         self._counts["different"] = len(self.different)
 
     def _match_by_reads(self, unmatched: set[str]) -> None:
-        """Match values that differ, if the nodes that write them correspond.
+        """Match the outputs of nodes that correspond, and add them to `different`.
 
-        Two nodes correspond if the values that they read are matched with each other, and if the nodes have the same
-        operator or the same operators read their outputs. `unmatched` contains the values of the first model without a
-        match. Values that are matched here are removed from `unmatched`.
+        Two nodes correspond if the values that they read are matched, and if either their operators or the operators
+        that read their outputs are equal. `unmatched` contains the values of the first model without a match. Values
+        that are matched here are removed from `unmatched`.
         """
         nodes_by_reads: dict[tuple[str, ...], list[GraphNode]] = {}
         for node in self.first.nodes:

@@ -53,9 +53,9 @@ class Pair:
         self._right_values = {name: matches.runs[0][matches.name_in_first(name)] for name in self._second.inputs}
 
     def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
-        """Return the first part of the second model whose value differs; None if there is no such part.
+        """Return the first part of the second model, or of a body in it, whose value differs, otherwise None.
 
-        Later calls take the value of this part from the first model, so that they find other parts.
+        Later calls find other parts. A node that draws random numbers is returned only if no other part differs.
 
         Args:
             output: The name of the output that the part leads to; empty for all outputs.
@@ -84,7 +84,7 @@ class Pair:
             cause = self._confirm_cause(located, failure)
             if cause is not None:
                 return self._enter_body(cause, None)
-            for name in right:  # values that turned out to be right are no candidates any more
+            for name in right:  # `_find_parts` has added values that turned out to be right and need no other test
                 self.matches.different.pop(name, None)
         return None
 
@@ -112,17 +112,18 @@ class Pair:
             needed |= {candidate.counterpart, *candidate.inputs.values()}
             needed |= find_boundary(self._first, candidate.first_nodes)
         arrays = dict(compute_all(self._first, self._good, self.matches.runs[0], needed))
+        # The parts are listed anew, because `right` now grows with each part.
         for candidate in self._list_candidates(outputs, right):
             located = self._locate(candidate, arrays, tolerance, right)
             if located is not None:
                 yield located
 
     def _confirm_cause(self, located: Located, failure: Failure) -> Located | None:
-        """Return a part if it causes the failure of the second model, otherwise None.
+        """Return a part if it causes the failure of the second model, otherwise None. Later calls use its right value.
 
-        A part that does not run is the cause if it fails like the model, or if the model fails at a later node. A part
-        that runs is the cause if the rest of the model fails with its value. In the last two cases, the rest must also
-        run with the expected value.
+        A part that does not run is the cause if it fails like the model, or if the model fails at its last node or at a
+        later node. A part that runs is the cause if the rest of the model fails with its value. If it runs, or if the
+        model fails at a later node, the rest must also run with the expected value. The part then gets a note.
         """
         case, expected, _ = located
         if case.failure.is_of_run:
@@ -132,12 +133,12 @@ class Pair:
                 return located
             named_values = [name for i in named for name in self._second.nodes[i].writes]
             may_be_cause = case.numbers[-1] in find_ancestors(self._second, named_values)
-            note = "alone it fails in another way than the second model, which runs with the right value in its place"
+            note = "alone, it fails in another way than the second model, which runs with the right value of this part"
         else:
             actual = self._bad.try_run(case.model, case.inputs)
             values = self._right_values | _list_arrays({} if isinstance(actual, Failure) else actual)
             may_be_cause = not isinstance(actual, Failure) and not self._does_rest_run(values)
-            note = "with the right value in its place the second model runs, and with this value it fails"
+            note = "the second model fails with the value of this part, and runs with the right value"
         # Later parts are tested with the right value of this part.
         self._right_values |= _list_arrays(expected or {})
         if may_be_cause and self._does_rest_run(self._right_values):
@@ -145,7 +146,7 @@ class Pair:
         return None
 
     def _does_rest_run(self, known: Mapping[str, Array]) -> bool:
-        """Return whether the nodes of the second model that compute the outputs from `known` values run."""
+        """Return whether the rest of the second model after `known` values runs; False if it needs other values."""
         outputs = [name for name in self._second.outputs if name not in known]
         if not outputs:
             return True
@@ -156,10 +157,10 @@ class Pair:
         return not isinstance(self._bad.try_run(rest.model, rest.inputs), Failure)
 
     def _list_candidates(self, outputs: Sequence[str], right: Mapping[str, str]) -> Iterator[_Candidate]:
-        """Yield the parts to test: first those that compute a value that differs, then those that compute an output.
+        """Yield the parts that compute one of the first `_MAX_CANDIDATES` different values, then those of the outputs.
 
-        First, each part begins at values of `right`. The caller may add values to `right` before it takes the next
-        part. Then the parts are repeated, but begin at equal values, because small deviations may add up.
+        Each part begins at values of `right`. Then all parts are repeated, but begin at equal values, because small
+        deviations of close values may add up. The caller may add to `right` and `matches.equal` between two parts.
         """
         matches = self.matches
         # The path begins at equal values alone, because the nodes before a close value may still be the cause.
@@ -179,8 +180,8 @@ class Pair:
     ) -> Located | None:
         """Run a part on values of the first model, and return the part if it fails or computes another value.
 
-        If the part computes the expected value, add it to `right` and return None. Also return None if the first model
-        lacks a value that the part needs.
+        If its value is within the tolerance, add its output to `right` and return None. Also return None if the part
+        has no nodes, or if the first model lacks a value that it needs.
         """
         output, counterpart, nodes, first_nodes, inputs = candidate
         values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
@@ -202,10 +203,10 @@ class Pair:
         return Located(replace(case, failure=failure, suspects=suspects), {output: expected}, first_case)
 
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
-        """Search the runs of the bodies of a control flow node in order. Return the first part of a body that differs.
+        """Search the runs of the bodies of a control flow node in order, and return the first part that differs.
 
-        Return `located` if no such part is found, or if `located` and its counterpart are not one control flow node
-        each.
+        Return `located` if no part of a body differs, if a body does not run alone, or if `located` and its counterpart
+        are not one control flow node each.
         """
         case, counterpart = located.case, located.counterpart
         assert counterpart is not None
@@ -214,7 +215,7 @@ class Pair:
         first_runs = counterpart.graph.bodies(counterpart.numbers[0], counterpart.values, self._good.run)
         second_runs = case.graph.bodies(case.numbers[0], case.values, self._bad.run)
         with suppress(RunFailed):  # the engine cannot run a body outside its node
-            for first, second in zip(first_runs, second_runs, strict=False):
+            for first, second in zip(first_runs, second_runs, strict=False):  # one model may run more iterations
                 is_named = case.failure.is_of_run and find_named(second.graph, case.failure)
                 if not second.is_run and not is_named:
                     continue
@@ -222,8 +223,8 @@ class Pair:
                 if isinstance(actual, Failure) and not case.failure.is_of_run:
                     break  # the body runs in the model, so that only the cut makes it fail
                 names = _match_bodies(first, second)
-                # The inputs have the names of the first body in `names`, or else their own. The first body wins if both
-                # bodies have an input of one name, because `names` maps to its names.
+                # `Matches` looks up each input of the second body by the name in `names`, or else by its own name. The
+                # names in `names` are those of the first body, so its inputs win.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
                 if isinstance(actual, Failure):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
+from math import ceil
 from operator import index
 from typing import Any, Literal, get_args
 
@@ -32,7 +34,7 @@ class Cut:
         kind: `prefix` for the nodes from `start` up to `size`; `around` for the last of these nodes and the nodes that
             are at most `depth` steps before it; `spread` for the same nodes as `around`, with all values as outputs.
         size: The number of nodes on the path up to and including the last node of the cut.
-        start: The position of the first node of a prefix.
+        start: The position on the path of the first node of a prefix.
         depth: See `kind`.
         outputs: The outputs, as positions in `NodePath.values`.
     """
@@ -89,19 +91,20 @@ class State:
         """Read a state from the JSON values of a file of results.
 
         Raises:
-            UsageError: The state is damaged, or another version of sliceport wrote it.
+            UsageError: The state is damaged, or its fields have another version.
         """
         with refuse_damage("their state"):
             if data["version"] != _VERSION:
                 raise UsageError("the results are of a probe of another version of sliceport; write the probe again.")
+            numbers = [part.get(name, 0) for part in (data, *data["cuts"].values()) for name in _NUMBERS]
+            lists = [*data["shapes"].values(), *(cut["outputs"] for cut in data["cuts"].values())]
             # `index` raises a TypeError for floats and strings.
-            if any(index(part.get(name, 0)) < 0 for part in (data, *data["cuts"].values()) for name in _NUMBERS):
-                raise ValueError("a number is negative")
-            if any(cut["kind"] not in get_args(_CutKind) for cut in data["cuts"].values()):
-                raise ValueError("a kind of cut is unknown")
+            kinds = {cut["kind"] for cut in data["cuts"].values()}
+            if any(index(number) < 0 for number in (*numbers, *chain(*lists))) or not kinds <= {*get_args(_CutKind)}:
+                raise ValueError
             failure = None if data["failure"] is None else Failure(**data["failure"])
             cuts = {name: Cut(**cut | {"outputs": tuple(cut["outputs"])}) for name, cut in data["cuts"].items()}
-            shapes = {name: tuple(map(int, sizes)) for name, sizes in data["shapes"].items()}
+            shapes = {name: tuple(sizes) for name, sizes in data["shapes"].items()}
             reference = str(data["reference"])
             return cls(**data | {"failure": failure, "cuts": cuts, "shapes": shapes, "reference": reference})
 
@@ -113,7 +116,7 @@ def refuse_damage(part: str) -> Iterator[None]:
         yield
     except UsageError:  # it is a ValueError, too, but has its own message
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
         raise UsageError(f"the results are damaged: {part} cannot be read.") from None
 
 
@@ -122,7 +125,7 @@ class NodePath:
 
     Attributes:
         graph: The model.
-        numbers: The numbers of the nodes in the graph.
+        numbers: The numbers of the nodes in the graph, in the order of the path.
         values: The names of the values that the nodes write.
     """
 
@@ -144,17 +147,14 @@ class NodePath:
                 yield Cut("spread", high, depth=depth)  # all values are outputs, so the device cannot fuse nodes
             yield Cut("prefix", high, state.front)  # reported if no smaller part fails
             return
-        # The ends of WAYS equal parts of the range, rounded up. A range of fewer than WAYS nodes is treated like WAYS
-        # nodes, so that each part is one node. Ends beyond `high` are then left out.
-        length = max(high - low, WAYS)
-        ends = [low + (length * i + WAYS - 1) // WAYS for i in range(1, WAYS + 1)]
-        sizes = [end for end in ends if end <= high]
+        count = min(WAYS, high - low)
+        sizes = [low + ceil((high - low) * i / count) for i in range(1, count + 1)]  # the ends of equal parts
         yield from (Cut("prefix", size, state.front) for size in sizes)
-        if high - low <= WAYS:  # every node of the range ends a prefix, so each also runs alone, and one round suffices
+        if high - low <= WAYS:  # each part is one node, which also runs alone, so that one round may suffice
             yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
-        """Return the positions in the graph of the nodes of a cut."""
+        """Return the numbers of the nodes of a cut, for a prefix in the order of the path."""
         if cut.kind == "prefix":
             return self.numbers[cut.start : cut.size]
         return sorted(find_predecessors(self.graph, self.numbers[cut.size - 1], cut.depth))
@@ -167,5 +167,5 @@ class NodePath:
         return find_frontier(self.graph, set(nodes), self.numbers, self.graph.outputs)
 
     def case_of(self, cut: Cut, values: Mapping[str, Array]) -> Case | None:
-        """Return a cut as a case, with inputs from the right `values`; None if `values` lacks one of the inputs."""
+        """Return a cut as a case with inputs from `values`, which are correct; None if one of the inputs is missing."""
         return make_case(self.graph, self.nodes_of(cut), [self.values[i] for i in cut.outputs], values)

@@ -48,8 +48,8 @@ class Probe:
         state: The state of the search.
         byte_counts: The sizes of the files by kind: `models`, `weights`, `values` and `programs`.
         model_bytes: The size of the whole model, without external data files.
-        avoided: The values where the model is not cut, because they were not computed, or because their elements are
-            not of NumPy's own types of numbers and booleans.
+        avoided: The values at which the model is not cut, because they were not computed, or because their type is not
+            one of NumPy's own numeric and boolean types.
     """
 
     state: State
@@ -64,7 +64,7 @@ class Probe:
         models, nodes = count_of(len(self.state.cuts), "model"), count_of(self.state.high - self.state.low, "node")
         ending = f"{sizes} (the whole model has {_format_bytes(self.model_bytes)})"
         avoided = count_of(len(self.avoided), "value")
-        note = f"; no cut at {avoided} that a probe cannot hold, such as {self.avoided[0]!r}" if self.avoided else ""
+        note = f"; no cut at {avoided} missing in the probe, such as {self.avoided[0]!r}" if self.avoided else ""
         return f"round {self.state.round}: {models} for a range of {nodes}; {ending}{note}"
 
     def to_json(self) -> dict[str, Any]:
@@ -85,16 +85,16 @@ def probe(
     anonymise: str = "",
     overwrite: bool = False,
 ) -> Probe:
-    """Write the folder of the first round of a search for the first node that another device computes wrongly.
+    """Start a search for the first node that another device computes wrongly: write the folder to run there first.
 
     Args:
-        model: See `diff`, also for `against`, `input_shapes`, `inputs`, `seed` and `open_sizes`.
+        model: The model; see `diff`, also for the next arguments.
         directory: The folder.
         against: The engine that computes the expected outputs.
         input_shapes: Sizes for open shapes.
         inputs: Arrays for inputs.
         seed: The seed of the random inputs.
-        open_sizes: The size of all axes that the model leaves open.
+        open_sizes: The size of all axes that the model leaves open; "primes" for distinct primes.
         anonymise: `names` to replace all names, or `weights` to replace the weights by random ones, too.
         overwrite: Whether to replace a folder that this function wrote.
 
@@ -114,9 +114,9 @@ def probe(
     model_digest = digest_run("model", graph.whole(), {})
     progress.say(f"running the model on {good}")
     values, _ = find_inputs_that_run(graph, good, shapes, arrays, seed)
-    input_digest, high = digest_run("inputs", graph.whole(), values), len(NodePath(graph).numbers)
+    input_digest, node_count = digest_run("inputs", graph.whole(), values), len(NodePath(graph).numbers)
     about: dict[str, Any] = {"shapes": shapes, "seed": seed, "reference": reference, "anonymise": anonymise}
-    state = State(model=model_digest, inputs=input_digest, high=high, cuts={}, **about)
+    state = State(model=model_digest, inputs=input_digest, high=node_count, cuts={}, **about)
     return Round(graph, good, values, state).write(directory, overwrite=overwrite)
 
 
@@ -151,9 +151,8 @@ class Round:
         values, chosen, avoided = _choose_cuts(NodePath(graph), self.good, inputs, state)
         # The first round must show how the whole model fails.
         if not chosen or (state.round == 1 and not any(cut.is_whole(state) for cut, _ in chosen)):
-            raise UsageError(
-                "an input of the model, or each of its outputs, has an element type that a probe cannot hold."
-            )
+            problem = "cannot be computed or has an element type that a probe cannot hold"
+            raise UsageError(f"an input of the model, or each of its outputs, {problem}.")
         cases = [case for _, case in chosen]
         saved_names = dict.fromkeys(name for case in cases for name in (*case.inputs, *case.outputs))
         value_files = {name: f"{i}.npy" for i, name in enumerate(saved_names)}
@@ -178,7 +177,7 @@ class Round:
                 sizes[kind] = sizes.get(kind, 0) + path.stat().st_size
             (folder / MARK).write_text(_HEAD + "\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
-        fill_folder(directory, fill, mark=MARK, others=_FILES, overwrite=overwrite)
+        fill_folder(directory, fill, mark=MARK, others=_FILES, overwrite=overwrite)  # `fill` sets `state` and `sizes`
         whole = self.graph.whole()
         return Probe(state, sizes, len(whole.data) + len(whole.weights), avoided)
 
@@ -195,25 +194,25 @@ def _choose_cuts(
     wanted = {name for names in outputs.values() for name in names}
     wanted.update(name for cut in outputs for name in find_boundary(path.graph, path.nodes_of(cut)))
     values = dict(compute_all(path.graph, good, inputs, wanted))
-    avoided = sorted(name for name in wanted if name not in values or not _can_save(values[name]))
+    avoided = sorted(name for name in wanted if name not in values or not _can_probes_read(values[name]))
     positions = {name: i for i, name in enumerate(path.values)}
     chosen: dict[tuple[object, ...], tuple[Cut, Case]] = {}
     for cut, names in outputs.items():
         cut_to_run = replace(cut, outputs=tuple(positions[name] for name in names if name not in avoided))
         case = path.case_of(cut_to_run, values)
-        if case is not None and case.outputs and all(map(_can_save, case.inputs.values())):
+        if case is not None and case.outputs and all(map(_can_probes_read, case.inputs.values())):
             chosen.setdefault((case.numbers, case.outputs), (cut_to_run, case))
     return values, list(chosen.values()), avoided
 
 
-def _can_save(array: Array) -> bool:
-    """Return whether every program on a device can read an array: one of NumPy's own numbers or booleans."""
+def _can_probes_read(array: Array) -> bool:
+    """Return whether every probe program can read an array: its elements must be NumPy's own numbers or booleans."""
     # The kind is not enough: float8_e5m2 of ml_dtypes has kind f, too.
     return array.dtype.kind in "fiub" and array.dtype.type.__module__ == "numpy"
 
 
 def _compute_checksum(path: FilePath) -> int:
-    """Return the CRC-32 of a file, which finds damaged copies, and takes few lines of code in every language."""
+    """Return the CRC-32 of a file. It detects damaged copies, and is short to implement in every language."""
     checksum = 0
     with open(path, "rb") as opened:
         while chunk := opened.read(2**20):
@@ -222,4 +221,6 @@ def _compute_checksum(path: FilePath) -> int:
 
 
 def _format_bytes(count: int) -> str:
-    return f"{count / 2**20:.1f} MB" if count >= 2**20 else f"{count / 2**10:.1f} kB"
+    if count < 2**10:
+        return count_of(count, "byte")
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"

@@ -110,7 +110,7 @@ def _load(name: str) -> dict[str, Any]:
             data = json.load(opened)
     except OSError as error:
         raise UsageError(f"'{name}' cannot be read ({error.strerror}).") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError(f"'{name}' is not complete JSON; run probe.py again.") from None
     keys = {"state", "device", "cuts"}
     if not isinstance(data, dict) or not keys <= data.keys() or not isinstance(data["cuts"], dict):
@@ -158,7 +158,7 @@ class _Results:
             outcome = next((outcome for cut, outcome in self.outcomes.items() if cut.is_whole(state)), None)
             if outcome is None:
                 lack = f"{self.missing_count} of {count_of(len(state.cuts), 'model')} have no result"
-                raise UsageError(f"the results lack those of the whole model ({lack}); run probe.py again.")
+                raise UsageError(f"the result of the whole model is missing ({lack}); run probe.py again.")
             if isinstance(outcome, Failure):
                 report = replace(report, failed=self.bad.title)
             else:
@@ -188,29 +188,29 @@ class _Results:
         right = [cut.size for cut, each in verdicts.items() if each is None and cut.kind == "prefix"]
         # A right prefix that is longer than a failing one does not narrow the range.
         low = max([state.low, *(size for size in right if size < high)])
-        last = [self.path.numbers[high - 1]]
-        alone = next((cut for cut in failing if self.path.nodes_of(cut) == last), None)
+        last_node = [self.path.numbers[high - 1]]
+        alone = next((cut for cut in failing if self.path.nodes_of(cut) == last_node), None)
         if low == high - 1 and alone is not None:
             return self._report_part(report, alone, verdicts)
         # Plan the last round if one node remains, or if a complete round has not narrowed the range.
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing_count):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
-        # A prefix begins some right nodes before the range, because the failure may need them. If the failure needed
-        # nodes before an earlier front, that front became 0 (see above), and stays 0.
+        # A prefix begins at the front, a few right nodes before the range, because the failure may need these nodes. If
+        # it needed nodes before an earlier front, the front became 0 (see above), and stays 0.
         may_move_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if may_move_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
 
     def _judge_last_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
         """Report the first cut that fails. If no cut fails, repeat the round if some cuts did not run."""
+        # A `spread` has the nodes of the cut before it. It only shows whether a fusion is to blame.
         part = next((cut for cut in state.cuts.values() if verdicts.get(cut) and cut.kind != "spread"), None)
         if part is not None:
             return self._report_part(report, part, verdicts)
         if self.missing_count:
             return self._plan_next_round(report, state)
-        return self._build_reading(
-            report, f"no part that ends with {self._describe_node(state.high)} fails like the whole"
-        )
+        note = f"no part that ends with {self._describe_node(state.high)} fails like the whole"
+        return self._build_reading(report, note)
 
     def _plan_next_round(self, report: DiffReport, state: State) -> Reading:
         """Return a report on the nodes that may still be at fault, and the next round."""
@@ -220,16 +220,15 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # A complete round at least halves the range. One more round may add nodes in front, and one more is the last.
+        # Cuts may have no verdict, so halves are assumed. One more round may move the front, and one more is the last.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
-        reading = self._build_reading(
-            report, text, f"these are the results of round {state.round} of at most {most_rounds}"
-        )
+        round_text = f"these are the results of round {state.round} of at most {most_rounds}, if all models run"
+        reading = self._build_reading(report, text, round_text)
         next_state = replace(state, round=state.round + 1, cuts={})
         return reading._replace(next_round=replace(self.round, state=next_state))
 
     def _build_reading(self, report: DiffReport, *notes: str) -> Reading:
-        """Return the report with notes, and no next round."""
+        """Return the report with these notes, and a note on cuts that did not run. The next round is None."""
         if self.missing_count:
             notes = (*notes, f"{count_of(self.missing_count, 'model')} of this probe did not run")
         return Reading(replace(report, notes=notes), None)
@@ -245,7 +244,7 @@ class _Results:
         # The device cannot fuse the nodes of a `spread` cut. If such a cut is right, a fusion of its nodes is to blame.
         right_spreads = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and not verdicts[each]}
         note = ""
-        # A round runs the last node alone, unless the probe cannot hold the values of this cut.
+        # Each round also runs the last node alone, unless a probe cannot hold values that this node reads or writes.
         if not any(self.path.nodes_of(each) == list(case.numbers[-1:]) for each in self.round.state.cuts.values()):
             note = f"a probe cannot hold values that {case.culprit} reads or writes, so it did not run alone"
         elif next(graph.bodies(case.numbers[-1], case.values, good.run), None) is not None:
@@ -271,15 +270,12 @@ class _Results:
             if "kind" in result:
                 return Failure(result["kind"], "", shorten(result["detail"]))  # no output: the whole run failed
             pairs = zip((self.path.values[i] for i in cut.outputs), result["outputs"], strict=True)
-            return tuple(
-                _compare_measures(output, measures, self._tolerance_for(cut, output, measures))
-                for output, measures in pairs
-            )
+            return tuple(_compare_measures(name, each, self._tolerance_for(cut, name, each)) for name, each in pairs)
 
     def _tolerance_for(self, cut: Cut, output: str, measures: Mapping[str, Any]) -> Tolerance:
         """Return the accepted difference of an output of a cut."""
         if only_moves(self.path.graph, self.path.nodes_of(cut), output):
-            return EXACT
+            return EXACT  # moving elements does not round them
         value = np.empty(0, measures.get("element", "float32"))  # only its type matters
         default = tolerance_of(value) if cut.is_whole(self.round.state) else inner_tolerance_of(value)
         return self.tolerances.get(output, self.tolerances.get("")) or default
@@ -293,14 +289,14 @@ def _failure_of(outcome: _Outcome) -> Failure | None:
 
 
 def _compare_measures(name: str, measures: Mapping[str, Any], tolerance: Tolerance) -> OutputDiff:
-    """Build the comparison of an output from numbers that a program on the device wrote."""
+    """Build the comparison of an output from the result of `measure` on the device. `tolerance.ulps` is not used."""
     if "kind" in measures:
         return OutputDiff(name, status="different", kind=measures["kind"], detail=measures["detail"])
     about: dict[str, Any] = {"element": measures["element"], "shape": tuple(measures["shape"]), "tolerance": tolerance}
     if not measures["unequal"]:
         return OutputDiff(name, **about)
     error, largest = float(measures["absolute"]), float(measures["largest"])
-    special = None if tolerance == EXACT else _SPECIAL.get(error)
+    special = _SPECIAL.get(error)
     if special is None:
         about |= {"absolute": error, "relative": error / (largest or 1.0)}
         if tolerance != EXACT and error <= max(tolerance.absolute, tolerance.relative * largest):
@@ -309,4 +305,5 @@ def _compare_measures(name: str, measures: Mapping[str, Any], tolerance: Toleran
     sample = (str([int(i) for i in np.unravel_index(measures["at"], about["shape"])]), got, expected)
     counts = f"{measures['unequal']} of {prod(about['shape'])} elements are not equal"
     detail = f"at index {sample[0]}, computed {sample[1]}, expected {sample[2]} ({counts})"
-    return OutputDiff(name, status="different", kind=special or "values", detail=detail, samples=(sample,), **about)
+    kind = "values" if special is None or tolerance == EXACT else special
+    return OutputDiff(name, status="different", kind=kind, detail=detail, samples=(sample,), **about)

@@ -48,7 +48,7 @@ class Part:
 
     @property
     def fusion(self) -> str:
-        """The sentence that a fusion is to blame; empty if no fusion is to blame."""
+        """A sentence that blames a fusion; empty unless the case fails only if its nodes are fused."""
         if not self.case.is_fusion:
             return ""
         return "a fusion is to blame: if the values between these nodes are also outputs, the result is right"
@@ -66,7 +66,7 @@ class Part:
         count = len(case.nodes)
         listed = ", ".join(map(str, case.nodes[:_MAX_LISTED])) + ", ..." * (count > _MAX_LISTED)
         inside = f" in {'; '.join(case.scope)}" if case.scope else ""
-        lines = [f"first node that {'fails' if case.failure.is_of_run else 'differs'}: {case.place}{inside}"]
+        lines = [f"first node that {'fails' if case.failure.is_of_run else 'differs'}: {case.culprit_text}{inside}"]
         if count > 1:
             failure = "failure" if case.failure.is_of_run else "difference"
             # With suspects, it is not proved that the failure needs all of these nodes.
@@ -157,9 +157,8 @@ class DiffReport:
     def _repr_html_(self) -> str:
         rows = [(each.name, each.element, list(each.shape), each.status, each.detail) for each in self.outputs]
         outputs = html_table(repr(self)[1:-1], ("output", "elements", "shape", "result", "detail"), rows)
-        return outputs + (
-            html_table("", ("findings",), [[sentence] for sentence in self.sentences]) if self.sentences else ""
-        )
+        findings = [[sentence] for sentence in self.sentences]
+        return outputs + (html_table("", ("findings",), findings) if findings else "")
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -41,13 +41,14 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
-        UsageError: The folder cannot be written; or it exists, and `overwrite` is false or another function wrote it.
+        UsageError: The folder cannot be written; or it exists, and `overwrite` is false, or it holds other files.
     """
 
     def fill(folder: Path) -> None:
         for number, part in enumerate(report.parts, 1):
             part_folder = folder if number == 1 else folder / str(number)
             part_folder.mkdir(exist_ok=True)
+            # Without expected values, the script only shows how the engine fails.
             expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
             loading_lines = part.case.graph.write(part.model, part.case.inputs, expected, part_folder)
             engine = part.bad.engine
@@ -72,7 +73,7 @@ def _draft_issue(part: Part) -> str:
         f"Run `python run.py` in the folder of the attached model, which was cut from a larger one. Its nodes: "
         f"{', '.join(map(str, case.nodes))}. Its inputs: {', '.join(inputs) or 'none'}.",
         *([f"It was cut out of {'; '.join(case.scope)}."] if case.scope else []),
-        *([f"The expected values are those of the original model: {part.counterpart}."] if part.counterpart else []),
+        *([f"{part.counterpart} computes the expected values in the original model."] if part.counterpart else []),
     ]
     seen = [
         *(_list_elements(part.actual) if not is_of_run else []),

@@ -15,6 +15,7 @@ from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, compare
 from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 from sliceport.engines.engine import Array
+from sliceport.wording import count_of
 
 _WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
 """Words of a message that may be names, in quotes or not."""
@@ -24,7 +25,7 @@ _MAX_STEPS = 3
 """The largest number of steps back from a node to the nodes that are tried together with it."""
 _MAX_PIECES = 4
 """The largest number of pieces that a case is divided into, if `Search._is_decided_by_rounding`."""
-RANDOM_NOTE = "it draws random numbers: with the same numbers, no other node is found to differ"
+RANDOM_NOTE = "this node draws random numbers: given equal numbers, no other node is found to differ"
 
 
 class Search:
@@ -64,11 +65,11 @@ class Search:
         """Return the smallest part of the model that fails like the model. Return None if no part was found.
 
         Raises:
-            BudgetSpent: The time is over before a case is found.
+            BudgetSpent: The time limit is reached before a case is found.
             MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
         try:
-            if self._test_named_nodes() or self._find_last_node():
+            if self._test_named_nodes() or self._bisect_path():
                 self._reduce()
                 for refine in (self._test_alone, self._check_fusion, self._enter_body, self._fix_shapes):
                     assert self.best is not None
@@ -95,22 +96,22 @@ class Search:
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
 
     def _test_named_nodes(self) -> bool:
-        """Test parts around the nodes that an error message names. Return whether one of them fails like the model."""
+        """Test parts that end at a node that the message names. Return whether one of them fails like the model."""
         named = find_named(self._graph, self._failure) if self._failure.is_of_run else []
         return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
-    def _find_last_node(self) -> bool:
-        """Bisect for the shortest prefix of the ordered nodes that fails. Return whether there is one."""
-        is_failing = self._test(self._path, self._inputs)
-        if self._failure.is_of_run and not is_failing:  # the node that fails may be one that no output needs
+    def _bisect_path(self) -> bool:
+        """Bisect `_path` for the shortest prefix that fails, and make it the best case. Return whether there is one."""
+        is_failing = self._try_part(self._path, self._inputs)
+        if self._failure.is_of_run and not is_failing:  # no output may need the node that fails, so search all nodes
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
-            is_failing = self._test(self._path, self._inputs)
+            is_failing = self._try_part(self._path, self._inputs)
         least, size = 1, len(self._path)
         while is_failing and least < size:  # a prefix is expected to fail if a shorter prefix fails
             self._suspects = self._path[least - 1 : size]
             middle = (least + size) // 2
-            if self._test(self._path[:middle], self._inputs):
+            if self._try_part(self._path[:middle], self._inputs):
                 size = middle
             else:
                 least = middle + 1
@@ -125,25 +126,26 @@ class Search:
         for steps in range(_MAX_STEPS + 1):
             numbers = find_predecessors(self._graph, number, steps)
             boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
-            if boundary is not None and self._test(sorted(numbers), boundary, self._graph.nodes[number].writes):
+            if boundary is not None and self._try_part(sorted(numbers), boundary, self._graph.nodes[number].writes):
                 return True
         return False
 
     def _reduce(self) -> None:
-        """Shrink the best case: to its last node and a few nodes before it, or to the nodes that its output needs.
+        """Shrink the best case to its last node and a few nodes before it, or to the nodes that its output needs.
 
-        Then remove halves of the case, quarters and so on. The engine `good` computes the values of removed nodes.
+        Then remove halves, quarters and so on, or only halves and quarters if rounding decides the difference. The
+        engine `good` computes the values of removed nodes.
         """
         assert self.best is not None
         if not self.best.failure.is_of_run:
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
             is_near = self._try_predecessors(last, self.best.values)
             if len(self.best.outputs) > 1:  # the failure may need the other outputs
-                self._test(self.best.numbers, self.best.values, [self.best.failure.output])
+                self._try_part(self.best.numbers, self.best.values, [self.best.failure.output])
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
             if not is_near and len(numbers) < len(self.best.numbers):
-                self._test(numbers, self.best.values, self.best.outputs)
+                self._try_part(numbers, self.best.values, self.best.outputs)
             if not is_near and self._is_decided_by_rounding(self.best, last):
                 self._note = (
                     f"rounding decides: {self._good.engine.name} computes the same from the values that "
@@ -163,9 +165,9 @@ class Search:
             size = size if len(self.best.numbers) < count_before else size // 2
 
     def _is_decided_by_rounding(self, best: Case, number: int) -> bool:
-        """Return whether the engine `good` repeats the wrong value if node `number` gets its inputs from `bad`.
+        """Return whether node `number` gives the wrong value of `bad` on `good`, too, with inputs that `bad` computes.
 
-        The node computes the value that differs. Its inputs from `bad` must be right within the tolerance.
+        The node computes the value that differs. The inputs that `bad` computes must be right within the tolerance.
         """
         output, names = best.failure.output, find_boundary(self._graph, [number]) - best.values.keys()
         case = replace(best, outputs=tuple(dict.fromkeys([*best.outputs, *sorted(names)])))
@@ -192,15 +194,15 @@ class Search:
             return False
         values = self._compute_boundary(best, remaining)
         # A further output may make the failure vanish. So the case keeps the outputs that remaining nodes write.
-        # `_test` chooses outputs if no such output remains.
+        # `_try_part` chooses outputs if no such output remains.
         outputs = [name for name in best.outputs if name in written]
-        return values is not None and self._test(remaining, values, outputs or None)
+        return values is not None and self._try_part(remaining, values, outputs or None)
 
     def _test_alone(self, best: Case) -> Case:
-        """Test each node of the best case alone, until one fails. The node may fail in another way than the best case.
+        """Test each node of the best case alone, until one fails. Return `best` if none fails, or if `best` runs.
 
-        If the message of the best case names this node, return the case of the node, and search for its failure from
-        then on. Otherwise return the best case, with the case of the node as `alone`.
+        The node may fail in another way than the best case. If the message of the best case names the node, return the
+        case of the node; the next steps look for its failure. Otherwise return `best`, with this case as `alone`.
         """
         if len(best.numbers) == 1 or not best.failure.is_of_run:
             return best
@@ -208,23 +210,23 @@ class Search:
         for i in sorted(best.numbers, key=lambda i: i not in named):  # the named nodes come first
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
-            failure = None if case is None else self._bad.try_run(case.model, case.inputs)
-            if case is not None and isinstance(failure, Failure):
+            result = None if case is None else self._bad.try_run(case.model, case.inputs)
+            if case is not None and isinstance(result, Failure):
                 nodes = ", ".join(map(str, best.nodes))
                 note = f"in the model, it fails together with other nodes ({nodes}: {best.failure.message})"
-                alone = replace(case, failure=failure, note=note)
+                alone = replace(case, failure=result, note=note)
                 if i in named:
-                    self._failure = failure  # the next steps look for this failure
+                    self._failure = result
                     return alone
-                return replace(best, alone=alone, note=f"{case.culprit} also fails alone: {failure.message}")
+                return replace(best, alone=alone, note=f"{case.culprit} also fails alone: {result.message}")
         return best
 
     def _check_fusion(self, best: Case) -> Case:
-        """Return the case, and set `is_fusion` if several nodes are right once all their values are outputs.
+        """Return the case, with `is_fusion` if its nodes are right once all their values are outputs.
 
         Such outputs prevent an engine from fusing the nodes.
         """
-        if len(best.numbers) == 1 or self._note:  # `_is_decided_by_rounding` has excluded a fusion
+        if len(best.numbers) == 1 or self._note:  # not fused, or the note blames rounding
             return best
         case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
         result = self._compare(case)
@@ -235,11 +237,12 @@ class Search:
     def _enter_body(self, best: Case) -> Case:
         """Return a smaller case from a body of a control flow node. Without a smaller case, return `best`.
 
-        Each run of a body is tested alone, on inputs that the engine `good` computes. The first failure is searched.
-        If a body runs alone although the engine names a node of it, `best` gets a note.
+        Each run of a body is tested alone, on inputs that the engine `good` computes. The search continues in the first
+        run that fails. If a body runs alone although the engine names a node of it, `best` gets a note.
         """
         if len(best.numbers) != 1:
             return best
+        notes: dict[str, None] = {}  # without the repetitions of later iterations
         with suppress(RunFailed):  # the engine `good` cannot run a body outside its node
             for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
                 progress.say(f"running {body.title} of {best.culprit}")
@@ -252,25 +255,26 @@ class Search:
                 # The message of the control flow node is longer than that of its body, so that they are not alike.
                 failure = None if whole is None else self._failure_of(whole, is_any_alike=bool(named))
                 if failure is None:
-                    for i in named:
-                        note = f"the engine names {body.graph.nodes[i]} in it, but runs its body alone on these values"
-                        best = replace(best, note=note)
+                    for node in (body.graph.nodes[i] for i in named):
+                        notes[f"the engine's message names {node}, but the body that contains it runs alone"] = None
                     continue
                 inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
                 if inner is not None:
                     scope = (f"{best.culprit}, {body.title}", *inner.scope)
                     return replace(inner, scope=scope, holder=best.culprit)
                 break  # later runs are not searched
-        return best
+        return replace(best, note="; ".join(filter(None, (best.note, *notes))))
 
     def _fix_shapes(self, best: Case) -> Case:
         """Return the case with fixed sizes of inputs, unless it fails only with open sizes."""
         fixed = replace(best, has_fixed_shapes=True)
         return fixed if fixed.model == best.model or self.fails(fixed) else best
 
-    def _test(self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None) -> bool:
-        """Test a part of the model. If it fails like the model, make it the best case and return True."""
-        progress.say(f"looking for the first node that differs: {len(numbers)} nodes left")
+    def _try_part(
+        self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None
+    ) -> bool:
+        """Test some nodes on `values`. If they fail like the model, make them the best case and return True."""
+        progress.say(f"looking for the first node at fault: testing {count_of(len(numbers), 'node')}")
         frontier = find_frontier(self._graph, set(numbers), self._path, self._targets)
         case = make_case(self._graph, numbers, frontier if outputs is None else outputs, values) if numbers else None
         failure = None if case is None else self._failure_of(case)
@@ -284,7 +288,7 @@ class Search:
         result = self._compare(case)
         if isinstance(result, Failure):
             return result if is_any_alike or result.is_like(self._failure) else None
-        return next((each.failure for each in result if each.kind), None)
+        return next((each.failure for each in result if each.kind), None)  # any two differences of outputs are alike
 
     def _compare(
         self, case: Case, tolerance_for: Callable[[str], Tolerance | None] | None = None
@@ -332,8 +336,8 @@ def search_each(
     """
     right_values, failing_outputs = dict(inputs), [failure.output for failure in failures]
     for i, failure in enumerate(failures, 1):
-        tolerance, is_failing = tolerance_for(failure.output), failure.output in failing_outputs
-        case = _search(graph, bad, good, right_values, failure, tolerance) if is_failing else None
+        is_failing = failure.output in failing_outputs
+        case = _search(graph, bad, good, right_values, failure, tolerance_for(failure.output)) if is_failing else None
         yield failure, None if case is None else Located(case)
         if case is not None and i < len(failures):  # some later outputs may be right once this part is right
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
@@ -344,17 +348,17 @@ def search_each(
 def _search(
     graph: Graph, bad: Side, good: Side, values: dict[str, Array], failure: Failure, tolerance: Tolerance | None
 ) -> Case | None:
-    """Search for a failure; see `Search`. If a case draws random numbers, search again with the same numbers.
+    """Search for a failure; see `Search`. If the case draws random numbers, search again, with numbers drawn by `good`.
 
-    The engine `good` draws these numbers, which are added to `values`. If no part fails with these numbers, return the
-    case that draws them, with a note.
+    These numbers are added to `values`, so that both engines use them. If no part then fails, return the case that
+    draws them, with a note.
     """
     case = Search(graph, bad, good, values, failure, tolerance).run()
     if case is None or case.failure.is_of_run or case.scope or case.suspects:
         return case
     drawn = {name for node in case.nodes if node.is_random for name in node.writes} - values.keys()
-    numbers = compute(graph, good, values, drawn)
-    if not drawn or numbers is None:
+    numbers = compute(graph, good, values, drawn) if drawn else None
+    if numbers is None:
         return case
     values |= numbers
     return _search(graph, bad, good, values, failure, tolerance) or replace(case, note=RANDOM_NOTE)

@@ -24,11 +24,13 @@ def read_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """Return shapes: those of `arrays` and `input_shapes`, and chosen shapes for other inputs with open sizes.
 
-    `open_sizes` is the size of all open axes, or "primes" to choose distinct primes. It may be None if no axis is open.
+    `open_sizes` is the size of all open axes, or "primes" to choose distinct primes. If it is None, each input with an
+    open axis must have an array or a shape. An input of unknown rank always must.
 
     Raises:
         UsageError: A shape is malformed, an input with open sizes has no shape, or no format reads the model.
         ModelError: The model cannot be read.
+        MissingExtra: A package that reads the format is not installed.
     """
     shapes = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
     declared = declared_shapes(model)
@@ -43,9 +45,11 @@ def read_shapes(
     }
     if open_inputs:
         auto = spell("open_sizes='primes'", "--input-shapes auto")
+        # `choose_sizes` leaves out inputs of unknown rank.
+        choice = "" if None in open_inputs.values() else f"{auto}, which chooses them, or "
         raise UsageError(
-            f"{', '.join(map(repr, open_inputs))} leave{'s' * (len(open_inputs) == 1)} sizes open: give {auto}, which "
-            f"chooses them, or {example_shapes(open_inputs)} (an example)."
+            f"{', '.join(map(repr, open_inputs))} leave{'s' * (len(open_inputs) == 1)} sizes open: give {choice}"
+            f"{example_shapes(open_inputs)} (an example)."
         )
     return shapes
 
@@ -59,8 +63,9 @@ def read_tolerances(
         UsageError: A name is not an output of the model.
     """
     tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
-    for name in tolerances.keys() - {"", *graph.outputs}:
-        raise UsageError(f"the model has no output {name!r} to give a tolerance; it has {', '.join(graph.outputs)}.")
+    unknown = [name for name in tolerances if name and name not in graph.outputs]
+    if unknown:
+        raise UsageError(f"a tolerance is given for {unknown[0]!r}, but the outputs are {', '.join(graph.outputs)}.")
     return tolerances
 
 
@@ -70,6 +75,7 @@ def open_graph(model: Any) -> Graph:
     Raises:
         UsageError: The model is of no known format, or `diff` cannot cut models of its format.
         ModelError: The model cannot be read.
+        MissingExtra: A package that reads the format is not installed.
     """
     format_ = format_of(model)
     if not isinstance(format_, Diffable):
@@ -82,11 +88,11 @@ def read_engines(
 ) -> tuple[Side, Side]:
     """Return the engine `on`, which runs the first model, and the engine `against`, which runs the second.
 
-    With one model, both run it. The default of `against` is the engine in `DEFAULT_AGAINST`, or for two models of one
-    format the engine `on`. If `is_recorded`, `against` names recorded outputs, and the default engine takes its place.
+    With one model, both engines run it, and `on` is required. Defaults are in `DEFAULT_AGAINST`, but for two models of
+    one format, `against` defaults to `on`. If `is_recorded`, `against` names no engine, and its default is returned.
 
     Raises:
-        UsageError: An engine is unknown, does not run the format, or must be named; or both engines are the same.
+        UsageError: An engine is unknown, does not run the format, must be named, or occurs twice for one model.
     """
     option, is_pair = spell("on", "--on"), first is not second
     if on is None and not is_pair:
@@ -96,7 +102,7 @@ def read_engines(
     if against is None or is_recorded:
         share_engine = is_pair and on is not None and first.format == second.format
         against = on if share_engine else DEFAULT_AGAINST.get(second.format, "")
-    sides = (
+    sides = (  # `read_side` refuses the empty name of a format without a default
         read_side(on or DEFAULT_AGAINST.get(first.format, ""), first.format, option),
         read_side(against or "", second.format, spell("against", "--against")),
     )
@@ -108,12 +114,12 @@ def read_engines(
 def match_names(first: Graph, second: Graph) -> dict[str, str]:
     """Map each input and output of the second model to a name of the first model.
 
-    Inputs keep their names if the first model has inputs of all these names; otherwise they map to the inputs at the
-    same positions. The same applies to outputs. The first model may have more inputs.
+    Inputs keep their names if the first model has inputs of all these names; it may then have more inputs. Otherwise
+    they map to the inputs at the same positions. The same applies to outputs, except that their numbers must be equal.
 
     Raises:
-        UsageError: The models have different inputs or different numbers of outputs, or only the second model returns
-            an input as an output, under the name of the input.
+        UsageError: The models have different inputs or different numbers of outputs, or an input and an output of the
+            second model have one name, but map to different names.
     """
     names: dict[str, str] = {}
     for kind, first_names, second_names in (
@@ -122,13 +128,12 @@ def match_names(first: Graph, second: Graph) -> dict[str, str]:
     ):
         has_same = set(second_names) <= set(first_names)
         if len(first_names) != len(second_names) and (kind == "outputs" or not has_same):
-            raise UsageError(
-                f"the models have different {kind}: {', '.join(first_names)} and {', '.join(second_names)}."
-            )
+            both = f"{', '.join(first_names)} and {', '.join(second_names)}"
+            raise UsageError(f"the models have different {kind}: {both}.")
         for name, first_name in zip(second_names, second_names if has_same else first_names, strict=True):
             if names.setdefault(name, first_name) != first_name:
                 raise UsageError(
-                    f"the second model returns its input {name!r} as an output, which in the first model is "
-                    f"{first_name!r}: put an Identity in between."
+                    f"the second model returns its input {name!r} as an output, but the matching output of the first "
+                    f"model is {first_name!r}: return the input through an Identity with another name."
                 )
     return names

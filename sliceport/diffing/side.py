@@ -117,7 +117,7 @@ class Side:
         return dict(result)
 
     def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-        """Run a model, or read the kept result of this run. Return the outputs or the failure of the run; see `run`."""
+        """Do as `run`, or read the kept result of the run, but return a failure instead of raising RunFailed."""
         if self.kept_runs is None:
             return self._run(model, inputs)
         path = self.kept_runs.path_of(self.title, model, inputs)
@@ -128,7 +128,7 @@ class Side:
         return result
 
     def _run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-        """Run a model in a child process, or in this process if the engine isolates its runs itself."""
+        """Run a model in a child process, or in this process if the engine isolates its runs; see `try_run`."""
         timeout = self.budget.remaining()
         self.budget.runs += 1
         try:
@@ -174,8 +174,8 @@ def read_side(text: str, format_name: str, option: str) -> Side:
         UsageError: The engine or an option is unknown, an option has no value, or the engine does not run the format.
     """
     name, _, options_text = text.partition(":")
-    engines = {name: engine for name, engine in model_engines().items() if format_name in engine.model_formats}
-    # A known engine may run other formats only, or be one that sliceport cannot run at all (`REPORTED_TITLES`).
+    engines = {key: engine for key, engine in model_engines().items() if format_name in engine.model_formats}
+    # A known engine may run other formats only, or sliceport may be unable to run it at all (`REPORTED_TITLES`).
     if name not in engines and name in model_engines().keys() | REPORTED_TITLES:
         problem = f"sliceport cannot run {name!r} on models of the format {format_name} (see sliceport probe)"
         raise UsageError(f"{option}: {problem}; use {', '.join(engines)}.")
@@ -186,5 +186,6 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     for key, value in options.items():
         if key not in engines[name].options or not value:
             available = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
-            raise UsageError(f"{option}: {name!r} has no option {f'{key}={value}'!r}; its options are: {available}.")
+            problem = "has no option" if value or key not in engines[name].options else "needs a value for"
+            raise UsageError(f"{option}: {name!r} {problem} {f'{key}={value}'!r}; its options are: {available}.")
     return Side(engines[name], options)

@@ -6,7 +6,6 @@ Attributes called `before` are about the original model, and attributes called `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -82,13 +81,13 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the changed model may replace the original one."""
+        """Whether no output differs by more than is accepted."""
         return not self.differences
 
     def to_json(self) -> dict[str, Any]:
         """Return the verification as JSON values."""
         return {
-            "different_outputs": list(dict.fromkeys(difference.output for difference in self.differences)),
+            "different_outputs": list(dict.fromkeys(each.output for each in self.differences if each.output)),
             "differences": [difference.message for difference in self.differences],
             "notes": list(self.notes),
         }
@@ -156,19 +155,21 @@ class Verifier:
             tries_empty: Whether the last run has the size 0 for all open axes. Engines often differ at this size.
 
         Raises:
-            UsageError: An input does not fit, or its shape is open and no sizes were found that fit.
-            ModelError: The reference does not run the model.
+            UsageError: An input does not fit, its rank is open, or the chosen sizes are too large.
+            ModelError: The reference does not run the model, with none of the chosen sizes if axes are open.
             MemoryError: The reference lacks memory.
             BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
         """
-        all_shapes = _sizes_of_open_axes(declared, shapes)
-        for first_shapes in all_shapes:
-            with suppress(ModelError, UsageError):
+        all_shapes = _shapes_to_try(declared, shapes)
+        errors: list[SliceportError] = []
+        for first_shapes in all_shapes or [dict(shapes)]:
+            try:
                 first_run = self._run_before(first_shapes, arrays, seed)
                 break
-        else:  # no axis is open, or no sizes fit; if no sizes fit, this run raises an error that names the open input
-            first_shapes = dict(shapes)
-            first_run = self._run_before(first_shapes, arrays, seed)
+            except (ModelError, UsageError) as error:
+                errors.append(error)
+        else:
+            raise errors[0]
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
         if all_shapes and tries_empty:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
@@ -186,6 +187,7 @@ class Verifier:
     def _run_before(
         self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
     ) -> tuple[dict[str, Array], dict[str, Value]]:
+        """Return inputs that the original model runs on, and its outputs; see `find_inputs_that_run`."""
         say(f"running the original model on {self.reference}")
         return find_inputs_that_run(self.before, self.reference, shapes, arrays, seed)
 
@@ -193,8 +195,8 @@ class Verifier:
         """Compare the outputs of both models on each set of inputs, until they differ.
 
         Raises:
-            NotVerified: No trial compares the models. Or in a run without `is_repeat`, an output cannot be compared, or
-                the outputs of the original model vary from run to run.
+            NotVerified: No trial compares the models; or in the first run, an output cannot be compared or varies from
+                run to run. In a repeat, this is a note.
             MemoryError: An engine lacks memory.
             BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
@@ -224,12 +226,13 @@ class Verifier:
     def _compare(self, trial: Trial, run: InputRun) -> Iterator[Difference]:
         """Run the changed model on the inputs of a run, and yield the differences from the original model.
 
-        If `trial.before` is an engine, it computes the expected outputs. Otherwise, they are `run.outputs`.
+        The expected outputs are those of the engine `trial.before`, or `run.outputs` if it is None.
 
         Raises:
-            _NotComparedError: The engine does not run the original model. Or the engine of a trial with `before` fails
-                only on the changed model, and the open axes of the run have other sizes than in the first run.
+            _NotComparedError: The engine does not run the original model. Or in a trial with `before`, it refuses the
+                changed model, and the run has other sizes of open axes than the first run.
             NotVerified: An output cannot be compared, or the outputs of the original model vary from run to run.
+            MemoryError, BudgetSpent, MissingExtra, UsageError, ChildLost: See `compare`.
         """
         where = f"{trial.where}{run.label}"
         expected = run.outputs
@@ -240,7 +243,7 @@ class Verifier:
         names_after = {self.names.get(name, name): name for name in self.after.inputs}
         inputs = {names_after.get(name, name): array for name, array in run.inputs.items()}
         try:
-            actual = compute(trial.after, self.after, inputs)
+            actual = run_whole_model(trial.after, self.after, inputs)
         except RunFailed as failed:
             if trial.before is None and trial.after != self.reference:
                 self._try_before(trial.after, run)  # an engine that runs neither model is not at fault
@@ -272,10 +275,10 @@ class Verifier:
             for name, value in expected.items()
         }
         differences = []
+        # Without `before`, the reference computed the expected outputs, and the engine may round differently.
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
-            # Without `before`, the reference computed the expected outputs. Another engine may round differently.
             elif output.status == "close" and trial.before is not None:
                 rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
@@ -286,7 +289,7 @@ class Verifier:
     def _try_before(self, side: Side, run: InputRun) -> dict[str, Value]:
         """Return the outputs of the original model on an engine. Raise `_NotComparedError` if it fails."""
         try:
-            return compute(side, self.before, run.inputs)
+            return run_whole_model(side, self.before, run.inputs)
         except RunFailed as failed:
             raise _NotComparedError(f"because the original model fails: {failed}") from None
 
@@ -294,17 +297,14 @@ class Verifier:
         """Run the original model again. Raise NotVerified if it fails, or if its outputs differ from `expected`."""
         say("running the original model once more")
         try:
-            repeated = compute(trial.before or self.reference, self.before, run.inputs)
+            repeated = run_whole_model(trial.before or self.reference, self.before, run.inputs)
         except RunFailed as failed:
-            raise NotVerified(
-                f"{where} the original model ran once, but failed when it was repeated ({failed})."
-            ) from None
+            raise NotVerified(f"{where} the original model ran once, but failed when repeated ({failed}).") from None
         outputs = compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
         varying = [output.name for output in outputs if output.status == "different"]
         if varying:
-            raise NotVerified(
-                f"{where} the original model computes different values in each run for {list_names(varying)}."
-            )
+            names = list_names(varying)
+            raise NotVerified(f"{where} the original model computes different values in each run for {names}.")
 
 
 class _NotComparedError(Exception):
@@ -323,7 +323,7 @@ def verify_or_refuse(verify: Callable[[], Result]) -> Result:
         raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
 
 
-def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[str, Value]:
+def run_whole_model(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[str, Value]:
     """Run a model, and return its outputs by name.
 
     Raises:
@@ -334,7 +334,7 @@ def compute(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[
     try:
         return side.run(model.whole(), inputs)
     except RunFailed as failed:
-        if failed.failure.kind == "memory":  # the machine is to blame, not the model
+        if failed.failure.kind == "memory":  # the machine is to blame, so a caller must not try other inputs
             raise MemoryError from None
         raise
 
@@ -347,7 +347,7 @@ def find_inputs_that_run(
     Random integers may be indices that are out of range, or divisors that are 0. So try `ATTEMPTS` sets of inputs.
 
     Raises:
-        UsageError: See `ModelToRun.make_inputs`.
+        UsageError: See `ModelToRun.make_inputs` and `Side.run`.
         ModelError: The engine does not run the model on any of these sets of inputs.
         MemoryError: The engine lacks memory.
         BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
@@ -356,14 +356,14 @@ def find_inputs_that_run(
     for attempt in range(ATTEMPTS):
         inputs = model.make_inputs(arrays, shapes, seed, attempt)
         try:
-            return inputs, compute(side, model, inputs)
+            return inputs, run_whole_model(side, model, inputs)
         except RunFailed as failed:
             failures.append(failed)
     raise ModelError(f"{side.engine.name} cannot run the model{with_shapes(shapes)} ({failures[0]}).")
 
 
-def _sizes_of_open_axes(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return three sets of shapes. The sizes of open axes are distinct primes, then smaller primes, then 1.
+def _shapes_to_try(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
+    """Return three sets of shapes, each with `shapes`. Sizes of open axes are primes, then smaller primes, then 1.
 
     Return an empty list if `shapes` contains all inputs with open axes.
     """

@@ -94,7 +94,7 @@ class Report:
         return f"{total}: {', '.join(counts)}" if counts else total
 
     def _count(self) -> dict[str, int]:
-        """Return the number of comparisons with each status, including 0."""
+        """Return the number of comparisons by status. A status without comparisons counts 0."""
         counts = Counter(comparison.status for comparison in self.comparisons)
         return {status: counts[status] for status in get_args(Status)}
 
@@ -157,6 +157,7 @@ def compare_node(
     try:
         if isinstance(engine, OperatorValidator):
             libraries = [engine.validate(call.operator) for call in lowered.calls]  # one library accepts them all
+            # `takes_part` leaves validators out if the node has no calls.
             return Comparison(lowered, engine.name, "accepted", libraries[0], alone=alone)
         if isinstance(engine, OperatorEngine):
             actual = _run_operators(lowered, engine, values, cache)
@@ -180,18 +181,18 @@ def compare_node(
         detail = _describe_difference(expected, actual.get(cut.output), cut.region.output_shape, bits)
         if detail:
             message = f"{node.label}: output {cut.output!r} by {engine.name} differs from {reference}: {detail}"
-            return Comparison(lowered, engine.name, "mismatch", message, byte_count, alone)
+            return Comparison(lowered, engine.name, "mismatch", message, bytes_compared=byte_count, alone=alone)
         byte_count += expected.data.size
-    return Comparison(lowered, engine.name, "equal", "", byte_count, alone)
+    return Comparison(lowered, engine.name, "equal", bytes_compared=byte_count, alone=alone)
 
 
 def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
-    """Return whether an engine can be compared on a node. A validator needs operators, which a node may lack."""
+    """Return whether an engine can be compared on a node. A validator needs DirectML operators."""
     return bool(lowered.calls) or not isinstance(engine, OperatorValidator)
 
 
-def explain(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Add the known defects that explain a comparison to its `detail` and `defects`, and return it.
+def add_defects(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
+    """Return a comparison with added known defects that explain it, in `detail` and `defects`.
 
     `engine` is the name of the engine that has the defects. Without defects, the comparison is unchanged.
     """
@@ -230,7 +231,7 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Return how an output differs from the expected one, as the end of a sentence; empty if it does not differ.
+    """Return a clause that says of an output, "it", how it is wrong; empty if the output is right.
 
     Args:
         expected: The expected output.
@@ -266,7 +267,7 @@ def reproducing_command(
     seed: int,
     executors: Sequence[str] | None,
 ) -> str:
-    """Return the command that repeats a comparison. If `executors` is None, the default engines run."""
+    """Return the command that repeats a comparison without arrays. The default engines run if `executors` is None."""
     path = os.fspath(model)
     # A leading "-" would make the path an option.
     file = os.path.join(os.curdir, path) if path.startswith("-") else path

@@ -24,7 +24,7 @@ class DirectMLValidate:
         return install.is_validator_installed()
 
     def validate(self, operator: Operator) -> str:
-        """Create an operator, and return the name of the library and its feature level; see `OperatorValidator`.
+        """Create an operator, and return the title of the library; see `OperatorValidator`.
 
         Raises:
             CallFailed: DirectML refuses the operator.
@@ -34,7 +34,7 @@ class DirectMLValidate:
         """
         from sliceport.directml.device import CallFailed, install, validator
 
-        title = _title()
+        title = _validator_title()  # before the library is used, because it may not be installed
         hresult = validator.create_operator(install.validator_folder(), operator)
         if hresult:
             raise CallFailed("CreateOperator", hresult, "")
@@ -43,10 +43,11 @@ class DirectMLValidate:
     def diagnose(self) -> Iterator[Diagnosis]:
         """Yield whether DirectML's validator is installed and can be used."""
         from sliceport.directml.device import DeviceError, validator
+        from sliceport.sandbox.child_process import ChildLost
 
         try:
-            yield Diagnosis("DirectML's validator", "ok", _title())
-        except DeviceError as error:
+            yield Diagnosis("DirectML's validator", "ok", _validator_title())
+        except (DeviceError, ChildLost) as error:
             is_installed = self.is_ready()
             # Installing the validator is of no use on a machine that cannot run the library.
             advice = "" if is_installed or validator.missing() else _INSTALL
@@ -54,8 +55,8 @@ class DirectMLValidate:
 
 
 @functools.cache
-def _title() -> str:
-    """Return the name and the highest feature level of DirectML's validator.
+def _validator_title() -> str:
+    """Check that DirectML's validator works, and return its title, such as `DirectML at feature level 6.4`.
 
     Raises:
         DeviceError: The library is not installed, cannot be used on this machine, or crashed.

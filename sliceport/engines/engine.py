@@ -110,7 +110,7 @@ class OperatorValidator(_Named, Protocol):
     """An engine that accepts or refuses DirectML operators and runs none."""
 
     def is_ready(self) -> bool:
-        """Return whether the engine takes part in comparisons by default."""
+        """Return whether the engine is installed. Only then does it take part in comparisons by default."""
 
     def validate(self, operator: Operator) -> str:
         """Validate an operator, and return the name of the library that accepts it.

@@ -90,11 +90,12 @@ class ModelRun:
 
     @property
     def summary(self) -> str:
-        """The version of onnxruntime, the adapter and the number of outputs by status, on one line."""
+        """The version of onnxruntime, the adapter, and the numbers of nodes and of outputs by status, on one line."""
         counts = Counter(output.status for output in self.outputs)
-        counts_text = ", ".join(f"{count} {status}" for status, count in counts.items()) or "it did not run"
+        counts_text = ", ".join(f"{count} {status}" for status, count in counts.items())
+        outputs = f"outputs: {counts_text}" if counts else "the model did not run"
         nodes = f", {count_of(len(self.nodes), 'node')}" if self.nodes else ""
-        return f"onnxruntime {self.facts['onnxruntime']} on {self.facts['adapter']}{nodes}; outputs: {counts_text}"
+        return f"onnxruntime {self.facts['onnxruntime']} on {self.facts['adapter']}{nodes}; {outputs}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the run as JSON values, without the arrays."""

@@ -38,7 +38,7 @@ def describe_misfit(engine: object) -> str:
     )
 
 
-def engines_of(format_name: str) -> dict[str, Engine]:
+def engines_for_nodes(format_name: str) -> dict[str, Engine]:
     """Return the engines that can be compared on the slicing nodes of a model format, by name."""
     return {
         name: engine
@@ -64,7 +64,7 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
     Raises:
         UsageError: `names` is not a sequence of names, contains an unknown name, or names no engine but the reference.
     """
-    available, reference = engines_of(format_.name), format_.reference[0]
+    available, reference = engines_for_nodes(format_.name), format_.reference[0]
     if names is None:
         ready = (name for name, each in available.items() if isinstance(each, OperatorValidator) and each.is_ready())
         names = (*format_.default_executors, *ready)

@@ -80,7 +80,7 @@ class SliceportHarden(_SliceportPass):
         return {
             "target": _option(str, "onnxruntime-dml", "The engine, or `portable` for a form that all engines read."),
             "without": _option(list[str], [], "The forms of slicing that the engine does not accept."),
-            "read_as": _option(str, None, "The reading of a backward Slice to the greatest integer; see `--read-as`."),
+            "read_as": _option(str, None, "The meaning of a backward Slice to 2**63 - 1: `standard` or `onnxruntime`."),
             "verify": _VERIFY,
             **get_external_data_config(),
         }

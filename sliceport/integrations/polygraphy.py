@@ -49,7 +49,7 @@ class EngineRunner(BaseRunner):
             name: None if dims is None else [dim if isinstance(dim, int) else None for dim in dims]
             for name, dims in declared_shapes(self._model).items()
         }
-        # The types of inputs are known only from the arrays of `make_inputs`, so small arrays are made.
+        # The types of inputs are known only from the arrays of `make_inputs`. Each open size is 1 there.
         sizes = {name: tuple(1 if dim is None else dim for dim in dims or ()) for name, dims in shapes.items()}
         metadata = TensorMetadata()
         for name, value in self._graph.make_inputs({}, sizes, seed=0, attempt=0).items():
@@ -60,9 +60,10 @@ class EngineRunner(BaseRunner):
         """Run the engine and return the outputs by name.
 
         Raises:
-            RunFailed, MissingExtra, UsageError, ChildLost: See `Side.run`.
+            RunFailed, MemoryError, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
-        inputs = {name: np.ascontiguousarray(array.to_numpy(value)) for name, value in feed_dict.items()}
+        # Not `ascontiguousarray`, which makes a vector of a scalar.
+        inputs = {name: np.asarray(array.to_numpy(value), order="C") for name, value in feed_dict.items()}
         started = time.perf_counter()
         outputs = self._side.run(self._whole, inputs)
         self.inference_time = time.perf_counter() - started
@@ -76,7 +77,8 @@ class CompareOutputs:
     the same places.
 
     Args:
-        model: The model of the runners. An output whose elements the model only moves must be equal bit for bit.
+        model: The model of the runners. An output whose elements the model only moves must be equal bit for bit. If
+            None, `tolerance` is for all outputs.
         tolerance: The accepted difference of computed outputs; None for the default of each type.
     """
 
@@ -87,7 +89,7 @@ class CompareOutputs:
             self._moved |= {name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name)}
 
     def __call__(self, iter_result0: Mapping[str, Any], iter_result1: Mapping[str, Any]) -> OrderedDict[str, bool]:
-        """Return whether each output is right, and log an error for each that is not."""
+        """Map the name of each output to whether it is right, and log an error for each output that is not."""
         # Polygraphy passes the outputs of two runners. Those of the second one are the expected outputs.
         actual, expected = (
             {name: np.asarray(array.to_numpy(value)) for name, value in result.items()}

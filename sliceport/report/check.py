@@ -48,7 +48,8 @@ class Group:
     def effects(self) -> str:
         """The behavior of the engines as clauses of a sentence. Engines that behave alike share a clause.
 
-        The text is empty for a defect known from reports alone, except in the group about these reports.
+        For a contested entry, a last clause says which engines are right. The text is empty for an entry known from
+        reports alone, unless `is_reported` is set.
         """
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""
@@ -95,12 +96,12 @@ def group_findings(result: Result) -> list[Group]:
     groups = []
     for (kind, rule, op, detail), names in nodes.items():
         entry = result["rules"][rule]
-        is_reported = entry["evidence"] == "reported"
+        has_reports = entry["evidence"] == "reported"
         group = Group(kind, rule, entry, op, detail, tuple(names), result["model"], is_reported=False)
-        # A fragile node that users also report appears twice: among the fragile ones and among the reported ones.
-        if kind != "defect" or not is_reported:
+        # An invalid or fragile node that users also report is in two groups. The second needs a selected engine.
+        if kind != "defect" or not has_reports:
             groups.append(group)
-        if is_reported and entry["engines"]:
+        if has_reports and entry["engines"]:
             groups.append(replace(group, is_reported=True))
     return sorted(groups, key=lambda group: (group.is_reported, KINDS.index(group.kind)))
 
@@ -119,7 +120,7 @@ def summarize(result: Result) -> str:
         defect_count = f"{count_of(len(defects), 'node')} with a known defect" if defects else "no known defect"
         counts.append(f"{defect_count} of {_name_engines(result['engines'])}")
     if result["reported_engines"]:
-        report_count = sum(len(group.nodes) for group in groups if group.is_reported)
+        report_count = sum(len(group.nodes) for group in groups if group.is_reported)  # of findings, not of nodes
         counts.append(f"{report_count or 'nothing'} reported of {_name_engines(result['reported_engines'])}")
     return ", ".join(counts)
 
@@ -168,7 +169,7 @@ def _format_model(result: Result, verbose: bool) -> Iterator[str]:
 
 
 def check_page(results: Sequence[Result]) -> str:
-    """Return an HTML page of findings: a section for each model, with a card for each group.
+    """Return an HTML page of findings: a section for each model, with a card for each group of findings.
 
     Raises:
         MissingExtra: jinja2 is not installed.

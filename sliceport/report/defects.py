@@ -34,7 +34,7 @@ def defect_issue(defect: Defect, engine: str) -> str:
     effect = f"{ALL_TITLES[engine]} {divergence.does}"
     # An entry that only users have reported has examples, but no outcome of the engine.
     examples = defect.examples_on(engine) or defect.examples
-    steps = ["Run each case on data of distinct values. Expected and seen values are elements of the data by index."]
+    steps = ["Run each case on data of distinct values. Below, elements are positions in the data, counted from 0."]
     expected, seen = [_to_sentence(defect.right)], [f"{effect}."]
     for number, example in enumerate(examples, 1):
         case = example.case.to_json()  # the text of an ONNX model, or the parameters of another node or operator

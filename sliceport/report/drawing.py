@@ -69,7 +69,7 @@ class Box:
 def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
     """Return the boxes of a case, and the width and height of the drawing. `wrong` names the outputs that differ."""
     boxes = _make_boxes(case, wrong)
-    for box in boxes:  # inputs and constants are directly above their first reader
+    for box in boxes:  # inputs and constants are directly above their highest reader, whose depth is 1 or more
         if box.kind in ("input", "constant"):
             box.depth = min(reader.depth for reader in boxes if box in reader.sources) - 1
     boxes += _bend_edges(boxes)

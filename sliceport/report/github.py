@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sliceport.report.check import LEVELS, Result, group_findings, summarize
+from sliceport.report.table import printable
 
 
 def github_text(results: Sequence[Result]) -> str:
@@ -24,7 +25,7 @@ def github_text(results: Sequence[Result]) -> str:
             level = "notice" if group.is_reported else LEVELS[group.kind]
             title = f"{'reported, not tested' if group.is_reported else group.kind}: {group.rule}"
             lines.append(_format_command(level, group.model, title, f"{group} ({', '.join(group.nodes)})"))
-        lines.append(f"{_escape(result['model'])}: {summarize(result)}")
+        lines.append(f"{printable(result['model'])}: {summarize(result)}")  # GitHub unescapes only commands
     return "\n".join(lines)
 
 

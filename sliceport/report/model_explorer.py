@@ -43,20 +43,19 @@ _COLORS = {"invalid": _RED, "fragile": _BLUE, "defect": _AMBER}
 def diff_node_data(report: DiffReport, model: str) -> str:
     """Return texts and colors for the nodes of the smallest parts that differ, as JSON for Google's Model Explorer.
 
-    The first node that differs in a part is red, and the other nodes of the part are amber. For a part in a body, the
-    node of the main graph that contains the body is marked too.
+    The first node that differs in a part is red, and the other nodes of the part are amber. A part in a body also marks
+    the node of the main graph that contains the body. A part in a body of a body marks only that node.
     """
 
     def marks() -> Iterator[Mark]:
         for case in [part.case for part in report.parts]:
-            for node in case.nodes:
-                text = case.failure.message if node is case.culprit else "in the smallest model that differs"
+            for node in reversed(case.nodes):  # the culprit, which is last, decides the color of the node around it
+                text = case.failure.message if node is case.culprit else "in the smallest model that fails"
                 color = _RED if node is case.culprit else _AMBER
                 if case.holder is None:
                     yield Mark(node.all_names, text, color)
                 else:
-                    # `scope[0]` ends with the branch of an If, as the attribute with the body is named, or with the
-                    # iteration of a Loop or Scan, whose attribute is named `body`.
+                    # `scope[0]` ends with the attribute of an If, or with the iteration of a Loop or Scan.
                     title = case.scope[0].rpartition(", ")[2]
                     attribute = title if title in ("then_branch", "else_branch") else "body"
                     # Nodes in a body of a body have no ids, so only the holder is marked.
@@ -69,9 +68,9 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 def check_node_data(result: Result, model: str) -> str:
     """Return texts and colors for the nodes with findings, as JSON for Google's Model Explorer.
 
-    The text of a node is the ids of its defects. Its color is that of its first kind in the order of `KINDS`. A finding
-    in a body also marks the node of the main graph that contains the body. A finding in a body of a body marks only the
-    node of the main graph.
+    The text of a node is the ids of the rules of its findings. Its color is that of its first kind in the order of
+    `KINDS`. A finding in a body also marks the node of the main graph that contains the body. A finding in a body of a
+    body marks only that node.
     """
 
     def marks() -> Iterator[Mark]:

@@ -36,7 +36,7 @@ def open_template(name: str, **filters: Any) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"hash": _hash, **filters}
+    environment.filters |= {"hash": _csp_hash, **filters}
     environment.globals |= {"style": read_text("report/page.css"), "version": __version__}
     return environment.get_template(name)
 
@@ -46,6 +46,6 @@ def read_text(name: str) -> str:
     return (resources.files("sliceport") / name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def _csp_hash(text: str) -> str:
     """Return the hash of an inline script or style for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"

@@ -23,35 +23,36 @@ def display_width(text: str) -> int:
     if text.isascii():
         return len(text)
     # W and F are wide and fullwidth characters, which take two columns.
-    return sum(0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
+    widths = {"W": 2, "F": 2}
+    return sum(widths.get(unicodedata.east_asian_width(char), 1) for char in text if not unicodedata.combining(char))
 
 
-def table(rows: Sequence[Sequence[str]], columns: int | None) -> str:
-    """Format rows of cells; the first row is the title. Cells beyond `columns` go to further lines."""
+def table(rows: Sequence[Sequence[str]], line_width: int | None) -> str:
+    """Format rows of cells below a header, the first row. Cells beyond `line_width`, if any, go to further lines."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
     lines = []
     for row in cells:
-        for number, indices in enumerate(_group_by_line(widths, columns)):
+        for number, indices in enumerate(_group_by_line(widths, line_width)):
             padded = (row[i] + " " * (widths[i] - display_width(row[i])) for i in indices)
             line = (" " * _GAP).join(padded).rstrip()
             if number > 0:
                 if not line:  # a row without text in its last columns needs no further lines
                     continue
                 line = " " * _GAP + line
-            # The line of dashes below the title is cut off at the edge of the terminal, and not wrapped.
-            lines += wrap(line, columns) if line.strip("- ") else [line[:columns]]
+            # The line of dashes below the header is cut off at the edge of the terminal, and not wrapped.
+            lines += wrap(line, line_width) if line.strip("- ") else [line[:line_width]]
     return "\n".join(lines)
 
 
-def _group_by_line(widths: Sequence[int], columns: int | None) -> list[list[int]]:
+def _group_by_line(widths: Sequence[int], line_width: int | None) -> list[list[int]]:
     """Return the indices of the cells on each line of a row. Lines after the first are indented by `_GAP`."""
     groups: list[list[int]] = [[]]
     used = 0
     for index, width in enumerate(widths):
         needed = used + _GAP * bool(used) + width
-        if columns is not None and groups[-1] and needed > columns:
+        if line_width is not None and groups[-1] and needed > line_width:
             groups.append([])
             needed = _GAP + width
         groups[-1].append(index)
@@ -69,4 +70,5 @@ def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
     indents: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": indent + " " * hanging}
-    return textwrap.wrap(line.strip(), max(columns, 20), break_on_hyphens=False, break_long_words=False, **indents)
+    indents |= {"break_on_hyphens": False, "break_long_words": False}
+    return textwrap.wrap(line.strip(), max(columns, 20), **indents) or [""]  # blanks alone are a line, too

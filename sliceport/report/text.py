@@ -25,7 +25,7 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
     for lowered in program.nodes:
         op, replacement = f"{lowered.node.op_type}-{lowered.node.opset}", _describe_lowering(lowered, verbose)
         rows.append((_shorten(_node_path(lowered)), op, lowered.verdict, replacement))
-    head = [table(rows, columns)] if program.nodes else ["no Slice or Split in this model"]
+    head = [table(rows, columns)] if program.nodes else ["no slicing nodes in this model"]
     lines = [f"refused: {lowered.reason.message}" for lowered in program.nodes if lowered.reason]
     return "\n".join([*head, *map(printable, _share_hints(lines)), program_summary(program)])
 
@@ -33,7 +33,7 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 def _share_hints(lines: list[str]) -> list[str]:
     """Remove each hint about sizes that ends several lines, and add the hint once, after all lines."""
     ends = [line.rpartition("; ")[2] for line in lines]
-    hints = Counter(end for end in ends if "give sizes" in end)  # each with a full stop
+    hints = Counter(end for end in ends if "give sizes" in end)  # each ends in the full stop of its line
     shared = [hint for hint, count in hints.items() if count > 1]
     for hint in shared:
         lines = [line.removesuffix(f"; {hint}") + "." if line.endswith(f"; {hint}") else line for line in lines]
@@ -41,16 +41,13 @@ def _share_hints(lines: list[str]) -> list[str]:
 
 
 def program_summary(program: Program) -> str:
-    """Format the counts of nodes and operators, the bytes that they move, and the feature level on one line."""
+    """Format the counts of nodes and operators, the bytes that operators move, and the feature level on one line."""
     types = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
     operators = ", ".join(f"{count} {name}" for name, count in sorted(types.items())) or "no operators"
     counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
     moved = sum(call.moved_bytes for call in program.calls)
-    total = program.summary["total"]
-    return (
-        f"{count_of(total, 'node')}{': ' * bool(counts)}{counts}; {operators} moving {_format_bytes(moved)}; "
-        f"feature level {program.feature_level}"
-    )
+    nodes = ": ".join(filter(None, (count_of(program.summary["total"], "node"), counts)))
+    return f"{nodes}; {operators} moving {_format_bytes(moved)}; feature level {program.feature_level}"
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
@@ -60,7 +57,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
         status = f"{comparison.status} (alone, random data)" if comparison.alone else comparison.status
         rows.append((name, comparison.lowered.verdict, comparison.executor or "-", byte_count, status))
-    head = [table(rows, columns)] if report.comparisons else ["no Slice or Split in this model"]
+    head = [table(rows, columns)] if report.comparisons else ["nothing to compare"]
     not_clean = [comparison for comparison in report.comparisons if not comparison.is_clean]
     lines = _share_hints([f"{comparison.status}: {comparison.detail}" for comparison in not_clean])
     lines += [f"note: {note}" for note in report.notes]
@@ -70,7 +67,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
 
 
 def report_summary(report: Report) -> str:
-    """Format the counts of the comparisons, and the engine with the expected values, on one line."""
+    """Format the counts of the comparisons and the name of the reference engine on one line."""
     counts = Counter(
         f"accepted by {comparison.detail}" if comparison.status == "accepted" else comparison.status
         for comparison in report.comparisons
@@ -78,8 +75,8 @@ def report_summary(report: Report) -> str:
     # These statuses come first, in this order.
     statuses = dict.fromkeys(("equal", "mismatch", "error", "refused", "folded", *counts))
     counts_text = ", ".join(f"{counts[status]} {status}" for status in statuses if counts[status])
-    total = count_of(len(report.comparisons), "comparison")
-    return printable(f"{total} with {report.reference}{': ' * bool(counts_text)}{counts_text}")
+    total = f"{count_of(len(report.comparisons), 'comparison')} with {report.reference}"
+    return printable(": ".join(filter(None, (total, counts_text))))
 
 
 def run_text(run: ModelRun, *, columns: int | None = None) -> str:
@@ -106,14 +103,14 @@ def _node_path(lowered: LoweredNode) -> str:
 
 
 def _describe_lowering(lowered: LoweredNode, verbose: bool) -> str:
-    """Return the operators and aliases that replace a node. Without them, return a reason, such as a refusal's code."""
+    """Return the code of a refusal, the operators and aliases that replace a node, or the reason why it needs none."""
     if lowered.reason is not None:
         return lowered.reason.code
     parts = [_format_call(call, verbose) for call in lowered.calls]
     for alias in lowered.aliases:
         text = f"{alias.output} = {alias.value}"
         if alias.tensor is not None:
-            text += f" + {alias.byte_offset} bytes, strides {_format_dims(alias.tensor.strides)}"
+            text += f" + {count_of(alias.byte_offset, 'byte')}, strides {_format_dims(alias.tensor.strides)}"
         parts.append(text)
     return "; ".join(parts) or {"folded": "constant", "empty": "no elements"}.get(lowered.verdict, "")
 
@@ -150,6 +147,6 @@ def _shorten(name: str) -> str:
 
 def _format_bytes(count: int) -> str:
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= size:
+        if count >= 2**10 and round(count / size, 1) >= 1:
             return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
+    return count_of(count, "byte")

@@ -111,7 +111,7 @@ def test_honest_nodes_are_clean(graph: str, opset: int) -> None:
     [
         ("(float[batch, 3] x) => (float[a, 3] y) <int64[1] s = {1}> { y = Split(x, s) }", 13,
          "sizes-that-fix-an-open-axis y: split=[1] fixes 'batch' to 1"),
-        ("(float[?] x) => (float[a] y, float[b] z) <int64[2] s = {1, 2}> { y, z = Split(x, s) }", 13,
+        ("(float[?] x) => (float[a] y, float[b] z) <int64[2] s = {1, 2}> { y, z = Split<axis = -1>(x, s) }", 13,
          "sizes-that-fix-an-open-axis y: split=[1, 2] fixes axis 0 of 'x' to 3"),
         ("(float[n] x) => (float[a] y, float[b] z) <int64[2] s = {1, 2}> { y, z = Split(x, s) }", 1,
          "sizes-that-fix-an-open-axis y: split=[1, 2] fixes 'n' to 3"),

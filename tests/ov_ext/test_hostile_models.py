@@ -85,6 +85,11 @@ def test_message_of_openvino_is_shortened() -> None:
     assert last_sentence(RuntimeError("x" * 10_000)) == f"{'x' * 300}…."
 
 
+def test_message_of_openvino_keeps_a_minus_at_its_beginning() -> None:
+    assert last_sentence(RuntimeError("Check failed:\n-1 is not an axis.\n")) == "-1 is not an axis."
+    assert last_sentence(RuntimeError("---- The axis is wrong! ----")) == "The axis is wrong."
+
+
 def test_rank_beyond_that_of_arrays_is_not_compared(tmp_path: Path) -> None:
     data = opset13.parameter([1] * 70, np.float32, name="x")
     one = opset13.constant([1])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vectors import load
 
 from ov_ext.inference import ANY_INDEX, Bounds, check_shrunk_index, sliced_size
-from ov_ext.static_values import as_indices, index_array, to_index_list
+from ov_ext.static_values import as_indices, read_integers, to_index_list
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 
@@ -134,4 +134,4 @@ def test_bounds_are_right_though_openvino_gets_some_wrong() -> None:
 
 def test_constant_of_indices_keeps_the_ends_of_32_bits() -> None:
     values = [2**31 - 1, -(2**31), INT64_MAX, 7]
-    assert to_index_list(index_array(as_indices(values))) == values
+    assert to_index_list(read_integers(as_indices(values))) == values

@@ -78,7 +78,7 @@ def test_library_of_another_release_is_not_loaded(cache: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "library", "reason"),
     [
-        ({"openvino": VERSION, "sources": "others"}, True, "is built from the sources of another sliceport"),
+        ({"openvino": VERSION, "sources": "others"}, True, "is built from the sources of another version of sliceport"),
         ({"openvino": VERSION, "sources": hash_sources()}, False, "is gone"),
         ({"openvino": VERSION, "sources": hash_sources(), "library": "another"}, True, "is damaged"),
         ({}, True, f"is built for openvino None and not for {VERSION}, which is loaded"),
@@ -103,7 +103,10 @@ def test_library_that_cannot_be_loaded_is_reported(cache: Path, monkeypatch: pyt
     found, diagnosis = ov_ext.backend(), backends.diagnose_native()
     assert (found.name, found.path) == ("python", None)
     assert f"those in Python are used, because {found.reason}" == f"{diagnosis.detail}; {diagnosis.advice}"
-    assert (diagnosis.status, diagnosis.advice) == ("broken", "remove it and run: python -m ov_ext.native build")
+    assert (diagnosis.status, diagnosis.advice) == (
+        "broken",
+        "remove the library and run: python -m ov_ext.native build",
+    )
     assert diagnosis.detail.startswith(f"those in Python are used, because '{path}' cannot be loaded (")
     node = ov_ext.Slice([opset8.parameter([4], np.float32), [1], [3], [1]])
     assert list(node.output(0).shape) == [2]
@@ -171,6 +174,20 @@ def test_missing_tools_are_named(tmp_path: Path) -> None:
     if_possible = run("build", "--if-possible", cache=tmp_path, path="")
     assert (if_possible.returncode, if_possible.stdout, if_possible.stderr) == (0, "", f"{message}\n")
     assert not list(tmp_path.rglob(RECORD))
+
+
+@pytest.mark.parametrize("generator", ["Ninja", None])
+def test_compiler_on_windows_is_found_for_a_chosen_generator(
+    generator: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"CXX": None, "PROGRAMFILES(X86)": str(tmp_path), "CMAKE_GENERATOR": generator}.items():
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    monkeypatch.setattr(build, "_find_program", lambda *names: names[0])
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert build.has_compiler() == (generator is not None)
 
 
 needs_fake_tools = pytest.mark.skipif(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import openvino as ov
 import pytest
@@ -48,6 +50,29 @@ def test_iterations_read_the_parts_between_start_and_end(
     values = {graph.inputs[0]: np.arange(6, dtype=np.float32)}
     bodies = graph.bodies(0, values, lambda model, inputs: run_model(model, inputs, {}, is_compiled=False))
     assert [next(iter(body.inputs.values())).tolist() for body in bodies] == expected
+
+
+def test_lines_load_no_outputs_if_an_output_has_a_packed_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = parameter([2])
+    graph = OpenVINOGraph(ov.Model([opset8.convert(data, "i4"), opset8.relu(data)], [data], "m"))
+    inputs = {graph.inputs[0]: np.array([1, 2], np.float32)}
+    outputs = run_model(graph.whole(), inputs, {}, is_compiled=False)
+    assert len(outputs) == 1
+    state: dict[str, dict[str, np.ndarray]] = {}
+    lines = graph.write(graph.whole(), inputs, outputs, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    exec(lines, state)
+    assert (list(state["inputs"]), state["expected"]) == (list(graph.inputs), {})
+
+
+def test_inputs_of_one_name_have_names_of_their_own() -> None:
+    first, second = parameter([2]), parameter([2])
+    first.output(0).set_names({"x"})
+    second.set_friendly_name("x")
+    graph = OpenVINOGraph(ov.Model([opset8.subtract(first, second)], [first, second], "m"))
+    inputs = dict(zip(graph.inputs, (np.array([5, 7], np.float32), np.array([1, 2], np.float32)), strict=True))
+    (difference,) = run_model(graph.whole(), inputs, {}, is_compiled=False).values()
+    assert np.asarray(difference).tolist() == [4, 5]
 
 
 def test_body_that_reads_elements_of_a_packed_type_has_no_runs() -> None:

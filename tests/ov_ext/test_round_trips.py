@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -238,11 +240,33 @@ def test_swapping_a_strided_slice_without_strides() -> None:
     assert run(model, data, np.array([3], np.int32)).tolist() == [3, 4]
 
 
+def test_new_names_do_not_depend_on_the_nodes_that_the_process_built_before() -> None:
+    script = """if True:
+        import sys
+        import openvino as ov
+        from openvino import opset8
+        from ov_ext.passes import name_unnamed_nodes
+        for _ in range(int(sys.argv[1])):
+            opset8.parameter([2])
+        nodes = [opset8.parameter([2])]
+        for _ in range(5):
+            nodes.append(opset8.relu(nodes[-1]))
+        name_unnamed_nodes(model := ov.Model([nodes[-1]], nodes[:1], "m"))
+        print([node.get_friendly_name() for node in model.get_ordered_ops()])
+    """
+    few, many = (
+        subprocess.run([sys.executable, "-c", script, count], check=True, capture_output=True, text=True).stdout
+        for count in ("0", "100")
+    )
+    assert few == many
+
+
 def test_lists_are_accepted_instead_of_nodes() -> None:
     source = parameter([4, 4])
     node = ov_ext.Slice([source.output(0), [1], np.array([3]), [1], (0,)])
     assert node.get_output_shape(0) == ov.Shape([2, 4])
     assert ov_ext.Slice([source, [], [], [], []]).get_output_shape(0) == ov.Shape([4, 4])
+    assert ov_ext.Slice([np.zeros((0, 3)), [0], [1], [1]]).get_output_element_type(0) == ov.Type.f64
     assert ov_ext.StridedSlice([source, [1, 1], [2, 3]]).get_output_shape(0) == ov.Shape([1, 2])
 
 

@@ -98,8 +98,9 @@ def test_difference_by_a_contested_reading_names_the_node(tmp_path: Path) -> Non
     assert "1 Slice 'y': a contested reading: engines disagree about it: by Slice-13, " in result.text()
 
 
-def test_model_that_evaluate_cannot_run_is_compared_on_the_plugin(tmp_path: Path) -> None:
-    data = parameter([1, 3, 8, 8])
+@pytest.mark.parametrize("batch", [1, -1])
+def test_model_that_evaluate_cannot_run_is_compared_on_the_plugin(batch: int) -> None:
+    data = parameter([batch, 3, 8, 8])
     cut = make(
         "StridedSlice",
         [data, *map(constant, ([0, 0, 1], [1, 3, 8], [1, 1, 1]))],

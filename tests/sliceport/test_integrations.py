@@ -103,6 +103,15 @@ def test_polygraphy_compares_engines(tmp_path: Path, monkeypatch: pytest.MonkeyP
     run_example("polygraphy", monkeypatch, tmp_path)
 
 
+def test_polygraphy_runs_a_model_with_a_scalar() -> None:
+    pytest.importorskip("polygraphy")
+    from sliceport.integrations.polygraphy import EngineRunner
+
+    text = '<ir_version: 8, opset_import: ["": 13]> g (float x) => (float y) { y = Neg (x) }'
+    with EngineRunner(onnx.parser.parse_model(text), "onnxruntime-cpu") as runner:
+        assert runner.infer({"x": np.array(5, np.float32)})["y"].shape == ()
+
+
 def test_polygraphy_holds_moved_outputs_to_the_bit() -> None:
     pytest.importorskip("polygraphy")
     from sliceport.integrations.polygraphy import CompareOutputs

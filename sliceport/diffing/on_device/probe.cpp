@@ -39,7 +39,7 @@ Array load(const Text& name) {  // a .npy file of version 1
 }
 Text fail(const Text& kind, Text detail) {
     for (char& each : detail) if (each < ' ' || each > '~' || each == '"' || each == '\\') each = ' ';
-    // sliceport shows the first 300 characters of a message, and marks that more follow.
+    // More than the 300 characters that sliceport shows, so that it marks that more follow.
     return "{\"kind\": \"" + kind + "\", \"detail\": \"" + detail.substr(0, 400) + "\"}";
 }
 Text list(const std::vector<int64_t>& numbers) {

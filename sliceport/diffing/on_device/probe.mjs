@@ -74,7 +74,7 @@ async function runCut(ort, provider, { model, inputs, outputs, weights }) {
     const expected = await Promise.all(outputs.map(load));
     return { outputs: session.outputNames.map((name, i) => measure(got[name], expected[i])) };
   } catch (error) {
-    // sliceport shows the first 300 characters of a message, and marks that more follow.
+    // More than the 300 characters that sliceport shows, so that it marks that more follow.
     return { kind: "error", detail: String(error).replace(/\s+/g, " ").slice(0, 400) };
   }
 }
@@ -120,8 +120,9 @@ if (isNode && process.argv[1]?.endsWith("probe.mjs")) {
   const { createRequire } = await import("node:module");
   const runApart = (model) => {
     const done = spawnSync(process.execPath, [process.argv[1], runtime, provider, model], { encoding: "utf8", maxBuffer: 2 ** 28 });
-    const text = done.stdout.split("sliceport-result ")[1];
-    return text ? JSON.parse(text) : { kind: "crash", detail: `its process ended with ${done.status ?? done.signal}` };
+    const text = done.stdout.split("sliceport-result ")[1]?.split("\n")[0]; // a runtime may print more lines
+    try { return JSON.parse(text); }
+    catch { return { kind: "crash", detail: `its process ended with ${done.status ?? done.signal}` }; }
   };
   const save = (results) => writeFileSync(new URL("results.json", import.meta.url), JSON.stringify(results, null, 1));
   try {

@@ -4,6 +4,7 @@ import argparse
 import importlib
 import json
 import platform
+import re
 import subprocess
 import sys
 import zlib
@@ -17,7 +18,7 @@ np.seterr(all="ignore")
 
 
 def run_onnxruntime(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any]:
-    """Return the outputs of a model on a provider. The module may be another one with the functions of onnxruntime."""
+    """Return a model's outputs on a provider of `options.runtime`: onnxruntime, or a module with its functions."""
     runtime = importlib.import_module(options.runtime)
     session = runtime.InferenceSession(str(model), providers=[(options.provider, dict(options.option))])
     if options.provider not in session.get_providers():  # onnxruntime fell back to its CPU provider
@@ -29,25 +30,25 @@ def run_openvino(model: Path, arrays: list[Any], options: argparse.Namespace) ->
     """Return the outputs of a model on a device of OpenVINO."""
     core = importlib.import_module("openvino").Core()
     outputs = core.compile_model(str(model), options.device, dict(options.option))(arrays)
-    return [np.array(outputs[i]) for i in range(len(outputs))]
+    return [np.array(outputs[i]) for i in range(len(outputs))]  # by index, because outputs may have no names
 
 
 def measure(got: Any, expected: Any) -> dict[str, Any]:
-    """Return measures of how far an output is from the expected output."""
-    for kind, a, b in (("type", got.dtype.name, expected.dtype.name), ("shape", [*got.shape], [*expected.shape])):
-        if a != b:
-            return {"kind": kind, "detail": f"its {kind} is {a}, expected {b}"}
+    """Return the difference of an output from the expected one: in type or shape, or measures of its elements."""
+    for kind, has, needs in (("type", got.dtype.name, expected.dtype.name), ("shape", [*got.shape], [*expected.shape])):
+        if has != needs:
+            return {"kind": kind, "detail": f"its {kind} is {has}, expected {needs}"}
     a, b = (np.ascontiguousarray(each).reshape(-1) for each in (got, expected))
     unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
     measures = {"element": got.dtype.name, "shape": list(got.shape), "unequal": int(unequal.sum())}
     if not unequal.any():
         return measures
-    wide, right = a.astype(np.float64), b.astype(np.float64)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     # JSON lacks NaN and infinity. An error of 1e308 stands for NaN in one of the two elements, and 1e307 for infinity.
-    error = np.where(np.isnan(wide), 0, np.minimum(np.abs(wide - right), 1e307))
-    error = np.where(np.isnan(wide) != np.isnan(right), 1e308, error)
+    error = np.where(np.isnan(wide_a), 0, np.minimum(np.abs(wide_a - wide_b), 1e307))
+    error = np.where(np.isnan(wide_a) != np.isnan(wide_b), 1e308, error)
     at = int(np.argmax(np.where(unequal, error, -1)))
-    largest = float(np.abs(right[np.isfinite(right)]).max(initial=0))
+    largest = float(np.abs(wide_b[np.isfinite(wide_b)]).max(initial=0))  # for relative tolerances
     sample = {"got": list(a[at].tobytes()), "expected": list(b[at].tobytes())}  # exact in every language
     return {**measures, "absolute": float(error[at]), "largest": largest, "at": at, **sample}
 
@@ -56,13 +57,13 @@ def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """Return the measures of all outputs of a cut model and the runtime's version, or the failure of its run."""
     try:
         arrays, expected = ([np.load(HERE / file) for file in cut[kind]] for kind in ("in", "out"))
-        run = {"openvino": run_openvino}.get(options.runtime, run_onnxruntime)
+        run = run_openvino if options.runtime == "openvino" else run_onnxruntime
         outputs = zip(run(HERE / cut["model"], arrays, options), expected, strict=True)
         version = str(getattr(sys.modules[options.runtime], "__version__", ""))
         return {"outputs": [measure(np.asarray(got), right) for got, right in outputs], "version": version}
     except Exception as error:  # a runtime may raise anything
-        kind = {MemoryError: "memory", ImportError: "absent", ModuleNotFoundError: "absent"}.get(type(error), "error")
-        # sliceport shows the first 300 characters of a message, and marks that more follow.
+        kind = "memory" if isinstance(error, MemoryError) else "absent" if isinstance(error, ImportError) else "error"
+        # More than the 300 characters that sliceport shows, so that it marks that more follow.
         return {"kind": kind, "detail": " ".join(f"{type(error).__name__}: {error}".split())[:400]}
 
 
@@ -74,28 +75,30 @@ def run_apart(cut: dict[str, Any], options: argparse.Namespace) -> Any:
     except subprocess.TimeoutExpired:
         return {"kind": "crash", "detail": f"it did not end within {options.timeout:g} s"}
     printed = done.stdout.decode("utf-8", "replace").split(MARK)[1:]
-    crash = {"kind": "crash", "detail": f"its process ended with {done.returncode}"}
-    return json.loads(printed[-1]) if printed else crash
+    try:
+        return json.loads(printed[-1].splitlines()[0])  # a runtime may print more lines when it is unloaded
+    except (ValueError, IndexError):
+        return {"kind": "crash", "detail": f"its process ended with {done.returncode}"}
 
 
 def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
     """Read probe.txt, and return the state, the cuts by the names of their models, and the checksums of files."""
     lines = [line.split(" ", 1) for line in (HERE / "probe.txt").read_text(encoding="utf-8").splitlines()]
-    state, *checksums = [rest for kind, rest in lines if kind in ("state", "crc32")]
-    cuts = [rest.replace(" out", " in").split(" in") for kind, rest in lines if kind == "cut"]  # MODEL in ... out ...
+    state, *checksums = [rest for kind, rest in lines if kind in ("state", "crc32")]  # the state comes first
+    cuts = [re.split(" in| out", rest) for kind, rest in lines if kind == "cut"]  # MODEL in INPUTS out EXPECTED
     return json.loads(state), {m: {"model": m, "in": i.split(), "out": o.split()} for m, i, o in cuts}, checksums
 
 
 def main() -> None:
-    """Run all cuts. Write the results after each one, so that an interrupted run leaves its results so far."""
+    """Run each cut in a process of its own, by --cut. Write all results so far after each cut."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", default="onnxruntime", help="onnxruntime, openvino, or a module like onnxruntime")
     parser.add_argument("--provider", default="CPUExecutionProvider", help="the execution provider of onnxruntime")
     parser.add_argument("--device", default="CPU", help="the device of OpenVINO")
-    parser.add_argument("--option", type=lambda text: text.partition("=")[::2], action="append", default=[])
     parser.add_argument(
-        "--timeout", type=float, default=600, metavar="S", help="limit for one model; default 600 seconds"
+        "--option", type=lambda text: text.partition("=")[::2], action="append", default=[], help="NAME=VALUE"
     )
+    parser.add_argument("--timeout", type=float, default=600, metavar="S", help="seconds for a model; default 600")
     parser.add_argument("--cut", help=argparse.SUPPRESS)
     options = parser.parse_args()
     state, cuts, checksums = read_probe()
@@ -110,7 +113,7 @@ def main() -> None:
     results: dict[str, Any] = {"state": state, "device": device, "cuts": {}}
     for name, cut in cuts.items():
         result = results["cuts"][name] = run_apart(cut, options)
-        if result.get("kind") == "absent":
+        if result.get("kind") == "absent":  # the other cuts need the runtime and the provider, too
             sys.exit(f"probe.py: {result['detail']}.")
         device["version"] = result.pop("version", device["version"])
         print(name, result.get("kind", "ran"), flush=True)

@@ -7,14 +7,11 @@ from typing import Any
 from sliceport.directml import device
 from sliceport.directml.device import install, validator
 from sliceport.directml.device.libraries import read_package_spec
+from sliceport.sandbox.child_process import ChildLost
 
 
 def status() -> dict[str, Any]:
-    """Return facts about the installation. `self_test` is "not run" unless DirectML is installed.
-
-    Raises:
-        ChildLost: The machine ended the process that asks the validator for its name.
-    """
+    """Return facts about the installation. `self_test` is "not run" unless DirectML is installed."""
     backend, folder = install.backend(), install.folder()
     report: dict[str, Any] = {
         "schema_version": 1,
@@ -45,7 +42,7 @@ def _describe_validator() -> str:
         return "not installed" if lacking is None else f"cannot be installed here: {lacking}"
     try:
         return validator.title(install.validator_folder())
-    except device.DeviceError as error:
+    except (device.DeviceError, ChildLost) as error:
         return f"failed: {error}"
 
 

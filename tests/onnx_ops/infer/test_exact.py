@@ -13,7 +13,7 @@ from onnx_node_cases import all_node_tests
 from sessions import compute, run_unoptimized
 
 from onnx_ops.infer import exact
-from onnx_ops.infer.exact import evaluate, has_clear_length
+from onnx_ops.infer.exact import evaluate, is_range_length_certain
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite
 from sliceport.errors import ModelError
@@ -94,7 +94,7 @@ def test_operators_that_engines_compute_differently_are_left_alone(
 
 
 @pytest.mark.parametrize(
-    ("bounds", "is_clear"),
+    ("bounds", "is_certain"),
     [
         ((0, 16, 1), True),
         ((0.0, 16.0, 1.0), True),
@@ -113,16 +113,20 @@ def test_operators_that_engines_compute_differently_are_left_alone(
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_range_of_clear_length_has_that_length(bounds: tuple[float, ...], is_clear: bool, dtype: Any) -> None:
+def test_range_of_certain_length_has_that_length(bounds: tuple[float, ...], is_certain: bool, dtype: Any) -> None:
     given = [np.array(number) if isinstance(number, int) else np.array(number, dtype) for number in bounds]
-    assert has_clear_length(given) == is_clear
-    if is_clear:
+    assert is_range_length_certain(given) == is_certain
+    if is_certain:
         proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
             g (float a, float b, float c) => (float[n] y) { y = Range(a, b, c) }""")
         for value in (*proto.graph.input, *proto.graph.output):
             value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(given[0].dtype)
         (elements,) = compute(proto, **dict(zip("abc", given, strict=True)))
         assert len(elements) == max(0, int(np.ceil((bounds[1] - bounds[0]) / bounds[2])))
+
+
+def test_range_beyond_the_range_of_doubles_has_no_certain_length() -> None:
+    assert not is_range_length_certain([np.array(bound) for bound in (-1.5e308, 1.5e308, 1.0)])
 
 
 def test_moved_elements_keep_their_bits() -> None:

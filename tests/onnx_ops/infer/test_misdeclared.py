@@ -232,6 +232,17 @@ def test_given_shape_of_an_output_wins_over_the_declared_size_before_it() -> Non
     assert [each.verdict for each in sliceport.lower(proto, input_shapes={"r": (3, 4)}).nodes] == ["lowered"]
 
 
+def test_given_shape_of_another_rank_sets_no_symbol() -> None:
+    proto = parse(
+        f"""(float[n,4] x) => (float[a,4] y) <float[n,4] h, {CONSTANTS}>
+        {{ h = local.Own(x)  y = Slice(x, zeros, ones, zeros) }}""",
+        17,
+        local=1,
+    )
+    for shape, verdict in (((3, 4), "lowered"), ((3, 2, 4), "refused")):
+        assert [each.verdict for each in sliceport.lower(proto, input_shapes={"h": shape}).nodes] == [verdict]
+
+
 RUNNING: dict[str, Callable[..., object]] = {
     "compare": sliceport.compare,
     "diff": partial(sliceport.diff, on="onnxruntime-cpu"),

@@ -108,6 +108,21 @@ def test_outputs_of_an_if_have_the_sizes_that_its_branches_share() -> None:
     assert found(model(f"(float[1,3] x) => (y) <{sizes}, bool c = {{1}}> {branches}"))["y"].dims == (4, 3)
 
 
+def test_function_beside_strided_slice_is_called() -> None:
+    head = f'<domain: "ov_ext", opset_import: ["" : {OPSET}]> Twice (a) => (b)'
+    proto = parse(
+        f"(float[2,3] x) => (y) {{ y = ov_ext.Twice (x) }} {head} {{ b = Concat<axis = 0> (a, a) }}", ov_ext=1
+    )
+    assert found(proto)["y"].dims == (4, 3)
+
+
+def test_axes_of_rank_0_are_read() -> None:
+    got = found(
+        model("(float[N,4] x) => (y) <int64 a = {1}, int64 b = {-1}> { y = ReduceSum (x, a)  z = ReduceSum (x, b) }")
+    )
+    assert (got["y"].dims, got["z"].dims) == (("N", 1), ("N", None))
+
+
 @pytest.mark.parametrize("outputs", [["d", ""], ["d"], ["", "d"], ["", "d", ""]], ids=str)
 def test_outputs_that_are_left_out_do_not_keep_the_others_from_being_inferred(outputs: list[str]) -> None:
     """Check models of any writer: onnx-ir does not write those at the end."""
@@ -264,7 +279,7 @@ def test_a_process_that_ended_is_announced(monkeypatch: pytest.MonkeyPatch) -> N
     proto = model("(float[2,3] x) => (y) { y = Relu (x) }")
     with progress.listen_to_progress(announcement=said.append):
         assert [value.name for value in inference.infer(IrModel(from_proto(proto)))] == ["x"]
-    assert said == ["shapes are inferred without onnx: the process for that was ended by SIGKILL."]
+    assert said == ["shapes are inferred without onnx, because the process for onnx's inference was ended by SIGKILL."]
 
 
 LOOP = "q{} = Loop <body = g (int64 k, bool d, seq(float[]) s) => (bool b, seq(float[]) o{}) {{ b = Identity (d)  {}}}>"

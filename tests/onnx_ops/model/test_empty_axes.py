@@ -74,6 +74,10 @@ LOOP = (
     f"{{ d = Identity(c)  q = Identity(p)  {T}  s = MatMul(t, w) }}>"
 )
 SCAN = f"y = Scan<num_scan_inputs = 1, body = b (float[n,3,4] x) => (float[e,f,g] s) {{ {T}  s = MatMul(t, w) }}>(u)"
+SCAN_WITH_A_STATE = (
+    "z, y = Scan<num_scan_inputs = 1, body = b (float[n,2] r, float[5] k) => (float[n,2] q, float[e,f,g] s) "
+    f"{{ q = Identity(r)  {T}  s = MatMul(t, w) }}>(u, v)"
+)
 MATMULS = {
     "one Transpose": (XW, Y, f"{{ {T}  y = MatMul(t, w) }}"),
     "on the right": (XW, Y, "{ t = Transpose<perm = [1,2,0]>(x)  u = Transpose<perm = [1,0,2]>(x)  y = MatMul(u, t) }"),
@@ -94,6 +98,7 @@ MATMULS = {
     "branch": (f"bool c, {XW}", Y, f"{{ {BRANCHES.format(f'{T}  s = MatMul(t, w)')} }}"),
     "loop": (XW, "float[a,b,c,d] y", f"<int64 m = {{2}}, bool yes = {{1}}> {{ {LOOP} }}"),
     "scan": ("float[2,n,3,4] u, float[3,4,7] w", "float[a,b,c,d] y", f"{{ {SCAN} }}"),
+    "scan with a state": (f"float[n,2] u, float[2,5] v, {XW}", "float[a,b,c,d] y", f"{{ {SCAN_WITH_A_STATE} }}"),
 }
 """Inputs, outputs, and the remaining graph in which onnxruntime fuses a Transpose with a MatMul."""
 SAFE_MATMULS = {

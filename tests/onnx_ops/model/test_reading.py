@@ -385,7 +385,7 @@ class TestInputShapes:
         ("given", "message"),
         [
             ({"z": (4, 6)}, "the model has no input 'z' to give a shape to; its inputs are 'x'"),
-            ({"x": (4,)}, r"input 'x' has rank 2, but its given shape \[4\] has 1"),
+            ({"x": (4,)}, r"input 'x' has rank 2, but its given shape \[4\] has rank 1"),
             ({"x": (4, 5)}, "input 'x' has 6 elements on axis 1, but its given shape says 5"),
             ({"x": (-1, 6)}, r"the shape of input 'x' must not have negative sizes, got \[-1, 6\]"),
         ],

@@ -460,6 +460,7 @@ def test_empty_part_of_strings_becomes_a_constant(node: str) -> None:
     proto = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 13]> g (string[2] x) => (string[n] y)
         <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[2] parts = {{0, 2}}> {{ {node} }}""")
     model, x = from_proto(proto), np.array(["a", "b"], object)
-    assert harden_for_directml(model).changes
+    replacements = [change.replacement for change in harden_for_directml(model).changes]
+    assert replacements == ["Slice" if "Concat" in node else "Constant"]  # constants beside Slices are not named
     (before,), (after,) = compute(proto, x=x), compute(ir.serde.serialize_model(model), x=x)
     assert (after.shape, after.tolist()) == (before.shape, before.tolist())

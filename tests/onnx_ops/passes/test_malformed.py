@@ -210,12 +210,29 @@ def test_no_command_fails_on_another_malformed_node(node: onnx.NodeProto, opset:
     assert not report.changes or report.changes[0].node == "y"
 
 
+@pytest.mark.parametrize("op_type", ["Flatten", "Reshape", "ScatterND", "Slice", "SplitToSequence"])
+def test_simplify_does_not_fail_on_a_node_without_outputs(op_type: str) -> None:
+    proto = parse("(float[4] x) => (float[4] y) { y = Neg(x) }", 18)
+    proto.graph.node.insert(0, helper.make_node(op_type, ["x"], []))
+    assert simplify(from_proto(proto), optimizers=("onnxscript",))[0].graph[-1].op_type == "Neg"
+
+
 def test_reason_names_the_number_of_inputs() -> None:
     done = SplitToSlicePass()
     done(from_proto(parse("(float[4] x) => (float[2] y) { [parts] a, b = Split(x, x, x)  y = Neg(a) }", 13)))
     assert [(skipped.node, skipped.reason) for skipped in done.skipped] == [
         ("parts", "Split of opset 13 takes 1 to 2 inputs, got 3")
     ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "reason"),
+    [(["x"], "Gather cannot have 1 input and 1 output"), (["", "k"], "its first input is missing")],
+)
+def test_reason_names_what_is_wrong_with_the_inputs(inputs: list[str], reason: str) -> None:
+    proto = parse("(float[4] x) => (float[1] y) <int64[1] k = {0}> { y = Gather(x, k) }", 13)
+    proto.graph.node[0].input[:] = inputs
+    assert [skipped.reason for skipped in rewrite(from_proto(proto), ["gather"]).skipped["gather"]] == [reason]
 
 
 @pytest.mark.parametrize(

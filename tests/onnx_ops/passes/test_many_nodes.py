@@ -66,7 +66,7 @@ def test_operands_of_a_concat_are_read_once(monkeypatch: pytest.MonkeyPatch) -> 
         slices.append(helper.make_node("Slice", ["c", f"s{i}", f"e{i}"], [f"y{i}"]))
         slices.append(helper.make_node("Slice", ["c", f"l{i}", f"m{i}", "zero", "back"], [f"z{i}"]))
     proto = make_model([split, concat, *slices], [node.output[0] for node in slices], ends[-1], constants)
-    calls = counted(monkeypatch, slice_of_concat.SliceOfConcatPass, "_read_operands")
+    calls = counted(monkeypatch, slice_of_concat.SliceOfConcatPass, "_find_operand_ends")
     run(proto, "concat")
     assert len(calls) == 1
 

@@ -25,7 +25,7 @@ from onnx_ops.model.io import from_proto, to_proto
 from onnx_ops.model.specs import slice_spec
 from onnx_ops.model.walk import model_nodes
 from onnx_ops.passes.harden_portable import harden_portably
-from onnx_ops.passes.portable_form import normalize
+from onnx_ops.passes.portable_form import normalize_entries
 from sliceport.defects.profiles import PROFILES
 from sliceport.engines.engine import Array
 from sliceport.hardening import Hardening
@@ -86,7 +86,7 @@ def test_normal_bounds_select_the_same_and_lie_beside_the_axis(size: int) -> Non
     data = data_of((size,))
     for entry in ENTRIES:
         expected = oracle.onnx_slice(data, [entry.start], [entry.end], [0], [entry.step])
-        normal = normalize({0: entry}, (size,))
+        normal = normalize_entries({0: entry}, (size,))
         if not normal:
             assert expected.tobytes() == data.tobytes()
             continue
@@ -237,3 +237,11 @@ def test_sizes_by_num_outputs_are_written_out() -> None:
     results = open_session(written, optimized=False).run(None, {"x": data_of((5,))})
     assert_same(results, oracle.onnx_split(data_of((5,)), 0, (2, 2, 1)))
     assert [change.replacement for change in report.changes] == ["Split"]
+
+
+@pytest.mark.parametrize("sizes", ["4, 0", "0, 4"])
+def test_report_of_a_split_names_all_operators_that_replace_it(sizes: str) -> None:
+    proto = parse(f"(float[4] x) => (float[a] y, float[b] z) <int64[2] s = {{{sizes}}}> {{ y, z = Split(x, s) }}")
+    written, report = portable(proto)
+    (change,) = report.changes
+    assert change.replacement == ", ".join(node.op_type for node in written.graph.node)

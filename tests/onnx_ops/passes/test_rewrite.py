@@ -424,3 +424,11 @@ def test_shortened_chain_reports_the_link_that_was_replaced() -> None:
     model = from_proto(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> {text}'))
     (change,) = rewrite(model, ["chain"]).changes["chain"]
     assert (change.op, change.node) == ("Unsqueeze", "c")
+
+
+def test_slice_of_broadcast_axes_leaves_no_slice_before_an_expand() -> None:
+    constants = "int64[2] s = {5, 3}, int64[1] a = {0}, int64[1] b = {2}"
+    model = from_proto(parse(f"(float[3] x) => (float[2,3] y) <{constants}> {{ e = Expand(x, s) y = Slice(e, a, b) }}"))
+    (change,) = rewrite(model, ["up"]).changes["up"]
+    assert change.replacement == "a smaller Expand"
+    assert [node.op_type for node in model.graph] == ["Constant", "Expand"]

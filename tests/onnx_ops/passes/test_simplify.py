@@ -589,9 +589,10 @@ def test_optimizers_are_named(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -
     with pytest.raises(UsageError, match="optimizer 'onnxslin' is not known, did you mean 'onnxslim'"):
         simplify(model, BY_DEFAULT, ["onnxslin"])
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    message = "sliceport: onnxslim is needed to simplify by it, but it is not installed; run: pip install"
-    printed = invoke("rewrite", MODELS / "ts_rotary_13.onnx", "-o", "o.onnx", "--simplify=onnxslim", code=2)
-    assert printed.err.startswith(message)
+    for name, arguments in (("onnxslim", '"sliceport[onnxslim]"'), ("onnxscript", "--force-reinstall sliceport")):
+        printed = invoke("rewrite", MODELS / "ts_rotary_13.onnx", "-o", "o.onnx", f"--simplify={name}", code=2)
+        reason = f"{name} is needed by the optimizer '{name}', but it is not installed"
+        assert printed.err == f"sliceport: {reason}; run: pip install {arguments}.\n"
 
 
 def test_no_optimizer_takes_part_if_a_contested_if_keeps_the_model() -> None:

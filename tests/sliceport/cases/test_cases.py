@@ -17,6 +17,7 @@ from onnx import numpy_helper
 
 from sliceport.cases.case import ELEMENTS, Case
 from sliceport.cases.catalogue import draw_cases, read_catalogue
+from sliceport.cases.ir_file import to_ir
 from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice
 from sliceport.slicing import axis, masks, region, spec
@@ -172,7 +173,7 @@ def test_onnx_reads_the_files(folder: Path) -> None:
             assert not outputs
         else:
             assert [array.tobytes() for array in outputs.values()] == [array.tobytes() for array in case.outputs()]
-        if not case.is_ir:
+        if not case.is_openvino:
             model = onnx.load(folder / case.name / "model.onnx")
             onnx.checker.check_model(model)
             assert [value.name for value in model.graph.input] == list(inputs)
@@ -182,7 +183,7 @@ def test_onnx_reads_the_files(folder: Path) -> None:
 def test_openvino_reads_the_ir_and_infers_the_shapes(folder: Path) -> None:
     openvino = pytest.importorskip("openvino")
     core = openvino.Core()
-    for case in [case for case in CASES if case.is_ir and not case.is_refused]:
+    for case in [case for case in CASES if case.is_openvino and not case.is_refused]:
         model = core.read_model(folder / case.name / "model.xml")
         names = [value.any_name for value in model.inputs]
         order = [name for name in ("starts", "ends", "steps", "axes", *case.index_inputs) if name in case.index_inputs]
@@ -190,6 +191,13 @@ def test_openvino_reads_the_ir_and_infers_the_shapes(folder: Path) -> None:
         if case.name in WRONGLY_INFERRED:
             continue
         assert model.outputs[0].partial_shape.compatible(openvino.PartialShape(list(case.outputs()[0].shape)))
+
+
+def test_short_masks_of_a_case_are_padded() -> None:
+    parameters = {"begin": (0, 0), "end": (1, 1), "begin_mask": (1,), "end_mask": (0, 1)}
+    text, _ = to_ir(Case("c", "r", "s", "StridedSlice", 1, parameters, (2, 2)))
+    assert 'begin_mask="1,0"' in text
+    assert 'new_axis_mask="0,0"' in text
 
 
 def test_a_second_export_has_the_same_bytes(folder: Path, tmp_path: Path) -> None:

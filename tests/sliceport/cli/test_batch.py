@@ -94,11 +94,11 @@ class TestRuns:
             ),
             (["rewrite", "{zoo}", "--passes", "siblngs"], "pass 'siblngs' is not known, did you mean 'siblings'?"),
             (["rewrite", "{zoo}", "--simplify=onxslim"], "optimizer 'onxslim' is not known, did you mean 'onnxslim'?"),
-            (["lower", "{zoo}", "--jobs", "0"], "'0' is not a number of models from 1 to 9999."),
-            (["lower", "{zoo}", "--jobs", "10000"], "'10000' is not a number of models from 1 to 9999."),
+            (["lower", "{zoo}", "--jobs", "0"], "'0' is not a number from 1 to 9999."),
+            (["lower", "{zoo}", "--jobs", "10000"], "'10000' is not a number from 1 to 9999."),
             (
                 ["lower", "{zoo}", "--timeout", "soon"],
-                "--timeout must be a number of seconds (0 disables the limit), got 'soon'.",
+                "--timeout must be a number of seconds of at most 9 digits and 3 decimals (0 disables the limit), got",
             ),
             (["lower", "{zoo}", "--memory", "1K"], "--memory must be at least 256M (0 disables the limit), got '1K'."),
             (
@@ -239,7 +239,7 @@ class TestProgress:
 
         monkeypatch.setattr(batch_progress, "_INTERVAL", 0.0)
         shown = Progress()
-        shown.begin(3)
+        shown.set_total(3)
         shown.add(Done("a", "0", "clean"))
         shown.add(Done("b", "1", "crash"))
         first, second = capsys.readouterr().err.splitlines()

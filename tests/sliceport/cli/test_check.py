@@ -97,7 +97,7 @@ def test_each_model_has_a_section_and_an_unreadable_one_a_sentence(check: Invoke
 
 def test_a_folder_is_told_of_batch(folder: Path, check: Invoke) -> None:
     err = check(".", code=2).err
-    assert err == "sliceport: '.' is a folder, and check takes a file; write sliceport batch check '.' -o RUN.\n"
+    assert err == "sliceport: '.' is a folder, and check takes a file; write sliceport batch check . -o RUN.\n"
 
 
 def test_reports_are_shown_apart_and_only_if_their_engine_is_named(check: Invoke) -> None:
@@ -230,7 +230,7 @@ def test_commands_of_github_are_escaped(folder: Path, check: Invoke) -> None:
     assert first.startswith(
         "::warning file=100%25%2Ca%3Ab.onnx,title=fragile%3A sizes-that-fix-an-open-axis::1 Split: sizes that fix"
     )
-    assert last == "100%25,a:b.onnx: 1 fragile, no known defect of 5 engines"
+    assert last == "100%,a:b.onnx: 1 fragile, no known defect of 5 engines"
     assert error.startswith("::error file=broken.onnx,title=not checked::'broken.onnx': ")
 
 

@@ -24,6 +24,7 @@ from sliceport.directml import dxdispatch
 from sliceport.directml.emulator import Bytes
 from sliceport.directml.operators import Operator
 from sliceport.errors import UsageError
+from sliceport.report.text import _format_bytes
 from sliceport.shell import join
 
 SCHEMA = json.loads(resources.files("sliceport.directml").joinpath("program_schema.json").read_text())
@@ -57,7 +58,12 @@ class TestLower:
         text = '<ir_version: 9, opset_import: ["" : 13]> g (float[4] x) => (float[4] y) { y = Relu (x) }'
         (tmp_path / "m.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
         out = invoke("lower", tmp_path / "m.onnx").out
-        assert out.startswith("no Slice or Split in this model\n0 nodes; no operators")
+        assert out.startswith("no slicing nodes in this model\n0 nodes; no operators")
+        assert invoke("compare", tmp_path / "m.onnx").out.startswith("nothing to compare\n0 comparisons")
+
+    def test_sizes_are_rounded_before_their_unit_is_chosen(self) -> None:
+        texts = [_format_bytes(count) for count in (0, 1, 1023, 2**10, 2**20 - 1, 2**30 - 1, 3 * 2**40)]
+        assert texts == ["0 bytes", "1 byte", "1023 bytes", "1.0 KiB", "1.0 MiB", "1.0 GiB", "3072.0 GiB"]
 
     def test_every_model_gives_json_that_fits_the_schema(self, invoke: Invoke, models: Path) -> None:
         for path in sorted(models.glob("*.onnx")):
@@ -103,11 +109,14 @@ class TestLower:
         output = [tmp_path / "out.onnx"] if command.endswith("-o") else []
         invoke(*command.split(), *output, models / "rule_symbolic.onnx", f"--input-shapes={word}")
 
+    def test_abbreviated_option_may_lack_its_value(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
+        invoke("rewrite", "--verif", models / "rule_coalesce.onnx", "-o", tmp_path / "out.onnx")
+
     def test_chosen_sizes_are_those_that_are_lowered(self, invoke: Invoke, models: Path) -> None:
         chosen = invoke("lower", models / "rule_symbolic.onnx", "--input-shapes=auto=7", "-v").out
         assert chosen == invoke("lower", models / "rule_symbolic.onnx", "--input-shapes=x:7,7,8", "-v").out
 
-    @pytest.mark.parametrize("words", [["--input-shapes", "a:4,5"], ["--input-shapes=a:4,5"]])
+    @pytest.mark.parametrize("words", [["--input-shapes", "a:4,5"], ["--input-sh=a:4,5"]])
     def test_input_shapes_that_follow_one_another(self, invoke: Invoke, tmp_path: Path, words: list[str]) -> None:
         model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
             g (float[N, 5] a, float[M, 4] b) => (float[P, 5] y, float[Q, 4] z)
@@ -126,6 +135,11 @@ class TestUsage:
             ("lower M --input-shapes x:2,3 x:2,3", "input 'x' is given two shapes"),
             ("lower M --input-shapes q:2,3", "the model has no input 'q' to give a shape to"),
             ("lower M --input-shapes x:99999999999999999999", "with sizes from 0 up, of at most 18 digits."),
+            ("lower M --input-shapes x:]1,3[", "input shape 'x:]1,3[' must be written"),
+            ("lower M --input-shapes x:]", "input shape 'x:]' must be written"),
+            ("lower M --input-shapes x:[[4]]", "input shape 'x:[[4]]' must be written"),
+            ("lower M --input-shapes auto=", "--input-shapes auto= must be auto, or auto with a size as in auto=1."),
+            ("lower M --input-shapes auto=primes", "must be auto, or auto with a size as in auto=1."),
             ("lower M --feature-level 9.9", "feature level '9.9' does not exist"),
             ("lower M --layout NXYZ", "layout 'NXYZ' is not known"),
             (
@@ -133,13 +147,16 @@ class TestUsage:
                 "executor 'tpu' is not known; known are onnxruntime-cpu, directml, directml-val",
             ),
             ("compare M --executors directm", "executor 'directm' is not known, did you mean 'directml'? known are"),
-            ("compare M --executors ,", "--executors names nothing; list names separated by commas"),
+            ("compare M --executors ,", "--executors lists no names; write names separated by commas"),
             ("compare M --executors onnxruntime-cpu", "nothing to compare 'onnxruntime-cpu' with"),
             ("compare M --seed -1", "the seed must not be negative"),
             ("compare M --input x", "input 'x' must be written NAME=FILE.npy"),
             ("compare M --input x=none.npy", "input file 'none.npy' cannot be read"),
             ("compare M --input-shapes x:1,2,3", "input 'x' has 4 elements on axis 0"),
-            ("rewrite M -o O --passes=", "--passes names nothing; list names separated by commas, or leave it out."),
+            (
+                "rewrite M -o O --passes=",
+                "--passes lists no names; write names separated by commas, or leave the option out.",
+            ),
             (
                 "rewrite M -o O --passes compos",
                 "pass 'compos' is not known, did you mean 'compose'? known are strided,",
@@ -396,10 +413,14 @@ class TestHints:
     def test_json_option_names_the_format_option(self, invoke: Invoke) -> None:
         printed = invoke("lower", "m.onnx", "--json", code=2)
         assert printed.err.strip().endswith("unrecognized arguments: --json; write --format json")
+        for words in ("cases --export d --json", "lower m.onnx --jsonl"):  # without --format, another option
+            assert "write" not in invoke(*words.split(), code=2).err
 
     def test_folder_names_batch(self, tmp_path: Path, invoke: Invoke) -> None:
-        error = invoke("lower", tmp_path, code=2).err.strip()
-        assert error.endswith(f"is a folder, and lower takes a file; write sliceport batch lower '{tmp_path}' -o RUN.")
+        (tmp_path / "it's").mkdir()
+        error = invoke("lower", tmp_path / "it's", code=2).err.strip()
+        command = join(["sliceport", "batch", "lower", str(tmp_path / "it's"), "-o", "RUN"])
+        assert error.endswith(f"is a folder, and lower takes a file; write {command}.")
 
     @pytest.mark.parametrize(
         ("words", "message"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -21,8 +22,10 @@ from terminal import in_terminal
 
 from onnx_ops import lowering
 from sliceport import progress, shell
+from sliceport.cases import catalogue
 from sliceport.cli import console
 from sliceport.cli.main import main
+from sliceport.errors import OutputError
 from sliceport.report import table
 
 COALESCE = "rule_coalesce.onnx"
@@ -237,6 +240,17 @@ class TestStreams:
         assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_streams_that_python_closed_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.StringIO())
+        getattr(sys, name).close()
+    assert main(["lower", "none.onnx"]) == 2
+    console.say("a message")
+    with pytest.raises(OutputError, match="stdout is closed"):
+        console.emit("a result")
+    assert (console.width(), console.can_show_status()) == (None, False)
+
+
 @POSIX  # the child is forked with the patch; Windows starts another process
 class TestNoise:
     PROGRAM = """
@@ -306,6 +320,10 @@ class TestUnforeseen:
             assert "Traceback" in invoke("lower", "some.onnx", *loud, code=2).err
         assert "Traceback" not in invoke("lower", "some.onnx", "-v", code=2).err
 
+    def test_abbreviated_options_show_the_traceback(self, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(catalogue, "read_catalogue", lambda: 1 / 0)
+        assert "Traceback" in invoke("cases", "--export", "folder", "--verb", "--verbos", code=2).err
+
 
 class TestWidth:
     ROWS = (("node", "op", "becomes"), ("a" * 30, "Slice-13", "#0 SLICE1 " + "offsets " * 8), ("b", "Split-13", ""))
@@ -328,6 +346,9 @@ class TestWidth:
         lines = table.table(rows, None).splitlines()
         assert [table.display_width(line[: line.index("S")]) for line in lines[2:]] == [8, 8]
 
+    def test_line_of_blanks_stays_a_line(self) -> None:
+        assert table.wrap(" " * 30, 20) == [""]
+
     @POSIX
     def test_on_a_terminal_of_80_columns(self, models: Path) -> None:
         out = in_terminal("lower", models / "rule_siblings.onnx", "-v").splitlines()
@@ -342,6 +363,8 @@ class TestWidth:
 
 class TestProgress:
     class Terminal:
+        closed = False
+
         def __init__(self) -> None:
             self.text = ""
             self.was_shown = threading.Event()
@@ -369,6 +392,15 @@ class TestProgress:
         assert "sliceport: thinking of m.onnx (" in shown
         assert re.search(r"\r +\r$", shown)
         assert rest == "" or re.search(r"\r +\r$", rest)
+
+    def test_line_fits_the_terminal_of_stderr(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        terminal = self.Terminal()
+        terminal.fileno = lambda: 2  # type: ignore[attr-defined]
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(os, "get_terminal_size", lambda file: os.terminal_size((40 if file == 2 else 200, 24)))
+        with console.showing_progress():
+            console.show_status("m" * 100)
+        assert len(terminal.text.partition("\r")[0]) == 39
 
     def test_nothing_is_shown_elsewhere(self, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, models: Path) -> None:
         monkeypatch.setattr(console, "_DELAY", 0.0)

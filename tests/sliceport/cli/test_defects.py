@@ -8,6 +8,7 @@ import sys
 
 from command_line import Invoke
 
+from sliceport.defects.defect import gives
 from sliceport.defects.engines import ONNXRUNTIME_DML, OPENVINO, TITLES, VERSIONS
 from sliceport.defects.table import DEFECTS, defects_of, find_defect
 from sliceport.report.defects import defect_issue
@@ -57,7 +58,7 @@ def test_report_has_the_case_and_what_the_standard_and_the_engine_say(invoke: In
         "## Expected\nBy Split-13, split [0, 4] of 4 elements gives an empty output and the whole input.\n"
         "1. nothing; elements 0, 1," in text
     )
-    assert "\n1. memory that was never written\n" in text
+    assert "\n1. memory that was never written or is outside the input\n" in text
     assert text.endswith("## Earlier reports\nmicrosoft/onnxruntime#25496\n")
 
 
@@ -75,7 +76,12 @@ def test_report_of_another_defect_is_refused(invoke: Invoke) -> None:
         ["report", "a-part-is-empty", "--engine", OPENVINO],
         ["--engine", OPENVINO, "report", "a part is empty"],
     ):
-        assert "is not a defect of openvino; it is one of onnxruntime-dml." in invoke("defects", *words, code=2).err
+        assert "is not a defect of openvino, but of onnxruntime-dml." in invoke("defects", *words, code=2).err
+
+
+def test_outcome_of_elements_names_each_unless_they_are_consecutive() -> None:
+    ranges = [range(2, 5), range(0, 6, 2), range(4, 1, -1)]
+    assert str(gives(*ranges)) == "elements 2 to 4; elements 0, 2, 4; elements 4, 3, 2"
 
 
 def test_table_loads_no_framework() -> None:

@@ -213,11 +213,15 @@ def test_child_that_logs_to_a_terminal_is_not_stopped(models: Path, tmp_path: Pa
     assert process.returncode == 0
 
 
+SECONDS = "must be a number of seconds of at most 9 digits and 3 decimals (0 disables the limit)"
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--timeout", "long", "--timeout must be a number of seconds (0 disables the limit), got 'long'."),
-        ("--timeout", "-1", "--timeout must be a number of seconds (0 disables the limit), got '-1'."),
+        ("--timeout", "long", f"--timeout {SECONDS}, got 'long'."),
+        ("--timeout", "-1", f"--timeout {SECONDS}, got '-1'."),
+        ("--timeout", "0.0001", f"--timeout {SECONDS}, got '0.0001'."),
         ("--memory", "1M", "--memory must be at least 256M (0 disables the limit), got '1M'."),
         ("--memory", "much", "--memory must be a size such as 512M or 4G (0 disables the limit), got 'much'."),
     ],

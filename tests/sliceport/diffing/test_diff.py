@@ -33,7 +33,7 @@ from planted_faults import (
 from platforms import ended_by
 
 from onnx_ops.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
-from ov_ext.engines import CPU_PLUGIN
+from ov_ext.engines import CPU_PLUGIN, EVALUATE, WholeModels
 from sliceport.diffing import side
 from sliceport.diffing.diff import diff
 from sliceport.diffing.difference import EXACT, Tolerance, compare_values, tolerance_of
@@ -181,7 +181,23 @@ def test_node_of_a_body_that_only_fails_in_its_loop_is_noted(differ: Differ) -> 
 
     report = differ(BODIES, fault, inputs={"yes": np.array(True)})
     assert names(report) == ["loop"]
-    assert part_of(report).case.note == "the engine names Sin 'l2' in it, but runs its body alone on these values"
+    assert part_of(report).case.note == (
+        "the engine's message names Sin 'l2', but the body that contains it runs alone"
+    )
+
+
+def test_failure_alone_and_in_a_body_is_noted_together(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        names_of_nodes = {node.name for node in proto.graph.node}
+        if {"pick", "scale"} <= names_of_nodes:
+            raise ModelError("the fused node Name:'pick' is too deep")
+        if "pick" in names_of_nodes:
+            raise ModelError("while running If node. Name:'pick' while running Exp node. Name:'a0'")
+
+    graph = f"{BODIES.partition('half')[0]} [scale] y = Mul (p, x) }}"
+    notes = part_of(differ(graph, fault, inputs={"yes": np.array(True)})).case.note.split("; ")
+    assert notes[0].startswith("in the model, it fails together with other nodes")
+    assert notes[1].startswith("the engine's message names Exp 'a0'")
 
 
 SCAN = """(float[2] start, float[3,2] x) => (last, all) {
@@ -245,6 +261,8 @@ def test_open_shapes_are_asked_for_once(differ: Differ) -> None:
     assert report.outputs[1].shape == (2, 23)
     assert names(report) == ["b"]
     assert differ(graph, swap("b", "Exp"), open_sizes=0).is_equal
+    with pytest.raises(UsageError, match=r"^'x' leaves sizes open: give input_shapes=.* \(an example\)\.$"):
+        differ("(float[] x) => (z) { z = Neg (x) }", lambda _: None, open_sizes="primes")
 
 
 DROPPED = """(float[6] x) => (y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] two = {2}> {
@@ -458,7 +476,7 @@ def test_body_that_reads_more_values_is_compared(tmp_path: Path) -> None:
 
 def test_input_that_only_the_second_model_returns_is_refused(tmp_path: Path) -> None:
     graphs = "(float[2] x) => (float[2] y) { y = Identity(x) }", "(float[2] x) => (float[2] x) { y = Neg(x) }"
-    with pytest.raises(UsageError, match="the second model returns its input 'x' as an output, which in .* is 'y': "):
+    with pytest.raises(UsageError, match="the second model returns its input 'x' as an output, but .* is 'y': "):
         compare_models(*graphs, tmp_path)
 
 
@@ -493,16 +511,28 @@ def test_recorded_outputs_are_compared(tmp_path: Path) -> None:
         (tmp_path / f"{kind}_0.pb").write_bytes(tensor.SerializeToString())
     first = save("(float[2,3] x) => (y) { [a] y = Neg (x) }", tmp_path / "first.onnx")
     assert diff(first, other, against=str(tmp_path)).is_equal
+    (tmp_path / "output_0.pb").write_bytes(onnx.numpy_helper.from_array(ROW).SerializeToString())
+    report = diff(first, other, against=str(tmp_path))
+    assert report.notes[0].endswith("does not compute the recorded outputs")
+    assert report.runs == 2  # of both models
+    with pytest.raises(UsageError, match="give no input_shapes, open_sizes, inputs, seed or seeds"):
+        diff(first, other, against=str(tmp_path), seed=3)
 
 
-def test_zero_seeds_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="seeds must be at least 1, got 0"):
-        compare_models(TWO, TWO, tmp_path, seeds=0)
+@pytest.mark.parametrize("seeds", [0, 1.5, "2"])
+def test_seeds_that_are_no_positive_integer_are_refused(seeds: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"seeds must be an integer from 1 up, got {seeds!r}"):
+        compare_models(TWO, TWO, tmp_path, seeds=seeds)
 
 
 def test_elements_of_a_sequence_may_be_rounded() -> None:
     actual, expected = (ROW,), (np.nextafter(ROW, np.float32(9)),)
     assert compare_values("s", actual, expected, tolerance_of(expected)).status == "close"
+
+
+def test_infinite_numbers_are_text_in_json() -> None:
+    compared = compare_values("y", ROW, ROW + 1, Tolerance(absolute=np.inf)).to_json()
+    assert compared["tolerance"] == {"absolute": "inf", "relative": 0.0, "ulps": 0.0}
 
 
 def test_equal_infinities_of_complex_numbers_are_not_a_difference() -> None:
@@ -528,6 +558,17 @@ def test_openvino_model_is_cut(models: Path) -> None:
     report = diff(models / "rule_new_axis.xml", on="openvino-cpu")
     assert names(report) == ["row"]
     assert [defect.id for defect in part_of(report).defects] == ["new axis and shrink with entries left out"]
+
+
+@pytest.mark.parametrize("engine", [CPU_PLUGIN, EVALUATE], ids=lambda engine: engine.name)
+def test_onnx_input_that_openvino_drops_is_left_out(engine: WholeModels, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    path = save("(float[2] x, float[3] unused, float[2] z) => (y) { y = Sub (z, x) }", tmp_path / "m.onnx")
+    assert diff(path, on=engine.name).is_equal
+    arrays = {"x": [1, 2], "unused": [0, 0, 0], "z": [5, 7]}
+    state: dict[str, Any] = {"path": path, "inputs": {name: np.array(a, np.float32) for name, a in arrays.items()}}
+    exec(engine.script({"precision": "f32"}), state)
+    assert state["got"][0].tolist() == [4, 5]
 
 
 def test_narrower_type_of_the_cpu_plugin_is_named() -> None:
@@ -616,7 +657,7 @@ def test_tolerance_of_one_output_leaves_others_alone(differ: Differ) -> None:
     assert [output.status for output in report.outputs] == ["close", "different", "equal"]
     report = differ(OUTPUTS, fault, inputs=inputs, tolerance={"u": EXACT, "": Tolerance(1e3)})
     assert report.outputs[1].status == "close"
-    with pytest.raises(UsageError, match="the model has no output 'q' to give a tolerance; it has u, v, w"):
+    with pytest.raises(UsageError, match="a tolerance is given for 'q', but the outputs are u, v, w"):
         differ(OUTPUTS, fault, tolerance={"q": EXACT})
 
 

@@ -13,9 +13,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,10 @@ from lying_runtime import KINDS
 from onnx_models import parse
 from planted_faults import part_of
 
-from sliceport.diffing.difference import Tolerance
+from sliceport.diffing import probe_folder
+from sliceport.diffing.difference import EXACT, Tolerance
 from sliceport.diffing.probe_folder import probe
-from sliceport.diffing.probe_results import Reading, read_results
+from sliceport.diffing.probe_results import Reading, _compare_measures, read_results
 from sliceport.errors import ModelError, UsageError
 
 COUNT = int(os.environ.get("LYING_DEVICES", amount(8)))
@@ -75,11 +77,17 @@ def random_model(count: int, seed: int, element: int = onnx.TensorProto.FLOAT) -
     return proto
 
 
-def run_here(folder: Path, runtime: str = "lying_runtime") -> Path:
-    """Run a probe in this process, and return its results."""
+def load_program(folder: Path) -> Any:
+    """Return the probe.py of a folder as a module."""
     program: Any = ModuleType("probe_on_device")
     program.__file__ = str(folder / "probe.py")
     SourceFileLoader(program.__name__, program.__file__).exec_module(program)
+    return program
+
+
+def run_here(folder: Path, runtime: str = "lying_runtime") -> Path:
+    """Run a probe in this process, and return its results."""
+    program = load_program(folder)
     options = argparse.Namespace(runtime=runtime, provider="P", device="CPU", option=[])
     state, cuts, _ = program.read_probe()
     device = {"runtime": runtime, "version": "1", "place": "P", "platform": "here"}
@@ -187,6 +195,30 @@ def test_crash_in_one_cut_is_a_result(tmp_path: Path) -> None:
     assert (part.case.culprit.name, part.case.failure.kind) == (name, "crash")
 
 
+def test_text_after_a_result_is_ignored_and_half_a_result_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = load_program(Path(probe_folder.__file__).parent / "on_device")
+    for printed, expected in ((b'{"outputs": []}\nunloaded\n', []), (b'{"outp', None)):
+        done = SimpleNamespace(stdout=b"sliceport-result " + printed, returncode=-9)
+        monkeypatch.setattr(program.subprocess, "run", lambda *_, done=done, **__: done)
+        result = program.run_apart({"model": "m"}, argparse.Namespace(timeout=1))
+        assert (result.get("outputs"), result.get("kind")) == (expected, None if expected == [] else "crash")
+
+
+def test_array_that_does_not_fit_into_memory_is_no_error_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = load_program(Path(probe_folder.__file__).parent / "on_device")
+    monkeypatch.setattr(program, "run_onnxruntime", lambda *_: np.empty(2**50, np.uint8))
+    result = program.run_cut({"model": "m", "in": [], "out": []}, argparse.Namespace(runtime="onnxruntime"))
+    assert result["kind"] == "memory"
+
+
+@pytest.mark.parametrize(("tolerance", "kind"), [(EXACT, "values"), (Tolerance(1.0), "nan")])
+def test_nan_has_no_measured_difference(tolerance: Tolerance, kind: str) -> None:
+    got, expected = (list(np.array([value], np.float32).tobytes()) for value in (np.nan, 1))
+    about = {"element": "float32", "shape": [1], "unequal": 1, "absolute": 1e308, "largest": 1.0, "at": 0}
+    output = _compare_measures("y", {**about, "got": got, "expected": expected}, tolerance)
+    assert (output.kind, output.absolute, output.relative) == (kind, 0, 0)
+
+
 def test_nan_is_named(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = next(node.name for node in onnx.load(model).graph.node if node.op_type == "MatMul")
     monkeypatch.setenv("LIE", f"nan {name}")
@@ -227,11 +259,13 @@ def test_node_is_found_behind_values_of_every_type(
 def test_avoided_values_are_named(tmp_path: Path) -> None:
     nodes = "e = Cast <to = 16> (x)  i = Identity (e)  y = Cast <to = 1> (i)"
     written = probe(save(f"(float[4] x) => (y, i) {{ {nodes} }}", tmp_path), tmp_path / "1")
-    assert written.text.endswith("; no cut at 2 values that a probe cannot hold, such as 'e'")
+    assert written.text.endswith("; no cut at 2 values missing in the probe, such as 'e'")
     assert written.to_json()["avoided"] == ["e", "i"]
+    sizes = {"values": 20, "weights": 1536, "models": 2**20}
+    assert "values 20 bytes, weights 1.5 KiB, models 1.0 MiB" in replace(written, byte_counts=sizes).text
     for graph in ("(float[4] x) => (y) { y = Cast <to = 16> (x) }", "(bfloat16[4] x) => (y) { y = Cast <to = 1> (x) }"):
         with pytest.raises(
-            UsageError, match="an input of the model, or each of its outputs, has an element type that a probe cannot"
+            UsageError, match="an input of the model, or each of its outputs, cannot be computed or has an element type"
         ):
             probe(save(graph, tmp_path), tmp_path / "2")
 
@@ -284,7 +318,7 @@ def test_results_of_another_model_or_output_are_refused(model: Path, right_resul
     onnx.save(random_model(64, 2), other)
     with pytest.raises(UsageError, match="are of another model"):
         read_results(other, results)
-    with pytest.raises(UsageError, match="the model has no output 'q' to give a tolerance"):
+    with pytest.raises(UsageError, match="a tolerance is given for 'q', but the outputs are"):
         read_results(model, results, tolerance={"q": Tolerance()})
 
 
@@ -309,6 +343,9 @@ def damage(file: Path, change: Callable[[Any], object]) -> Path:
         (lambda data: data["state"]["cuts"]["00.onnx"].update(kind=[]), "the results are damaged"),
         (lambda data: data["state"].update(inputs="?"), "of other inputs"),
         (lambda data: data["state"]["cuts"]["00.onnx"].update(outputs=[[99, 0]]), "the results are damaged"),
+        (lambda data: data["state"]["cuts"]["00.onnx"].update(outputs=[-1]), "their state cannot be read"),
+        (lambda data: data["state"].update(shapes={"x": [np.inf]}), "their state cannot be read"),
+        (lambda data: data["state"].update(shapes={"x": [-5, 8]}), "their state cannot be read"),
         (lambda data: data["cuts"]["00.onnx"].update(outputs=[{}]), "the results are damaged"),
         (lambda data: data["cuts"]["00.onnx"].update(outputs=[]), "the results are damaged"),
         (lambda data: data["cuts"].update(x={}), "mixes the results of two probes"),
@@ -340,9 +377,12 @@ def test_partial_results_narrow_the_range(model: Path, tmp_path: Path, monkeypat
     assert part_of(read_results(model, run_here(tmp_path / "2")).report).case.culprit.name == name
 
 
-def test_interrupted_file_is_refused(model: Path, right_results: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_interrupted_or_nested_file_is_refused(
+    is_nested: bool, model: Path, right_results: str, tmp_path: Path
+) -> None:
     file = tmp_path / "results.json"
-    file.write_text(right_results[:-9])
+    file.write_text("[" * 100_000 if is_nested else right_results[:-9])
     with pytest.raises(UsageError, match="is not complete JSON; run probe.py again"):
         read_results(model, file)
 
@@ -352,7 +392,7 @@ def test_interrupted_file_is_refused(model: Path, right_results: str, tmp_path: 
 )
 def test_options_without_effect_are_refused(model: Path, tmp_path: Path, word: str, invoke: Invoke) -> None:
     printed = invoke("diff", model, "--against", tmp_path / "results.json", word, code=2)
-    assert f"which take no {word.partition('=')[0]}." in printed.err
+    assert f"so leave out {word.partition('=')[0]}." in printed.err
 
 
 @pytest.mark.parametrize("mode", ["names", "weights"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from unittest.mock import Mock
 
 import ml_dtypes
 import numpy as np
@@ -12,9 +13,9 @@ import pytest
 from sliceport.diffing.difference import Failure, Kind, Tolerance
 from sliceport.diffing.inputs import DeclaredInput, make_inputs
 from sliceport.diffing.side import RunFailed, Side
-from sliceport.diffing.verify import InputRun, Trial, Verifier
+from sliceport.diffing.verify import Difference, InputRun, Trial, Verification, Verifier
 from sliceport.engines.engine import Array, Value, WholeModel
-from sliceport.errors import UsageError
+from sliceport.errors import ModelError, UsageError
 from sliceport.formats import InputShapes
 
 DECLARED = {"x": ("n",)}
@@ -119,3 +120,15 @@ def test_note_on_rounding_scales_small_outputs_by_their_largest_value() -> None:
     trial = Trial("on engine", side, side, lambda _: Tolerance(1e-4, 1e-4))
     assert verifier._list_differences(trial, InputRun({}, expected), expected, actual, "on engine") == []
     assert verifier.notes == ["output 'x' differs on engine by up to 1e-05 (0.01 of its largest value), by rounding."]
+
+
+def test_difference_of_the_whole_model_names_no_output() -> None:
+    verification = Verification((), (Difference("", "it does not run."), Difference("y", "y differs.")))
+    assert verification.to_json()["different_outputs"] == ["y"]
+
+
+def test_engine_that_never_runs_the_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = RunFailed(Failure("error", "", "an operator is not supported"))
+    monkeypatch.setattr(Engine, "run_model", Mock(side_effect=failure))
+    with pytest.raises(ModelError, match=r"engine cannot run the model with .*\(an operator is not supported\)"):
+        Verifier(Model("before"), Model("after"), FailingSide(Engine(), {})).make_runs(DECLARED, {}, {}, 0)

@@ -172,6 +172,16 @@ def test_node_data_of_a_body_have_the_node_and_the_one_around_it(compare: Any) -
     assert list(results) == ["holder", "holder/then_branch/inner"]
 
 
+def test_node_around_a_part_has_the_color_of_the_culprit(compare: Any) -> None:
+    graph = BODY.replace("[inner] p = Neg (x)", "[first] r = Exp (x)  [inner] p = Neg (r)")
+    report = compare(graph, swap("inner", "Abs"), k=np.array(True))
+    case = replace(report.part.case, numbers=(0, 1))
+    results = json.loads(diff_node_data(replace(report, parts=(replace(report.part, case=case),)), "model.onnx"))
+    colors = {id_: value["bgColor"] for id_, value in results["results"].items()}
+    inner = {"holder/then_branch/first": "#f9ab00", "holder/then_branch/inner": "#d93025"}
+    assert colors == {"holder": "#d93025"} | inner
+
+
 NESTED = """(float[3] x, int64 n, bool c) => (float[3] y) {
     [loop] y = Loop (n, c, x) < body = b (int64 i, bool d, float[3] s) => (bool k, float[3] t) {
         k = Identity (d)  [same] v = Abs (s)

@@ -13,7 +13,7 @@ from onnx_models import parse
 from onnx_ops.verify.run import compare
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed
-from sliceport.engines.registry import engines_of
+from sliceport.engines.registry import engines_for_nodes
 
 MODELS = Path(__file__).parents[4] / "models"
 SHAPES = {
@@ -35,7 +35,9 @@ PROVIDER = {
 @pytest.mark.parametrize("path", some(sorted(MODELS.glob("*.onnx"))), ids=lambda path: path.name)
 def test_provider_computes_every_model(directml: device.Device, path: Path) -> None:
     shapes = SHAPES.get(path.name, {"x": (2, 5, 8)} if path.name == "rule_symbolic.onnx" else {})
-    report = compare(path, input_shapes=shapes, executors=sorted(engines_of("onnx").keys() - {"directml-validate"}))
+    report = compare(
+        path, input_shapes=shapes, executors=sorted(engines_for_nodes("onnx").keys() - {"directml-validate"})
+    )
     seen = {}
     for comparison in report.comparisons:
         if comparison.executor == "onnxruntime-dml":

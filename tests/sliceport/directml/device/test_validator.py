@@ -22,10 +22,11 @@ from platforms import POSIX
 
 import sliceport
 from sliceport.directml import device
-from sliceport.directml.device import CallFailed, DeviceError, install, libraries, validator
+from sliceport.directml.device import CallFailed, DeviceError, install, libraries, status, validator
 from sliceport.directml.operators import Operator
 from sliceport.engines import directml_validate
 from sliceport.sandbox import supervisor
+from sliceport.sandbox.child_process import ChildKilled
 
 ROOT = Path(__file__).parents[4]
 MODEL = str(ROOT / "models" / "rule_siblings.onnx")
@@ -113,7 +114,7 @@ def test_library_that_creates_no_device_is_a_device_error(monkeypatch: pytest.Mo
 @pytest.fixture
 def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    directml_validate._title.cache_clear()
+    directml_validate._validator_title.cache_clear()
     return tmp_path / "sliceport"
 
 
@@ -135,6 +136,18 @@ def test_machines_that_cannot_have_it_say_why(
     assert {each.status for each in report.comparisons} == {"error"}
     assert f"DirectML's validator is unavailable: {reason}." in report.comparisons[0].detail
     assert [each.status for each in directml_validate.DirectMLValidate().diagnose()] == ["missing"]
+
+
+def test_lost_child_is_diagnosed(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(_: Path) -> str:
+        raise ChildKilled("was ended by SIGKILL")
+
+    monkeypatch.setattr(install, "is_validator_installed", lambda: True)
+    monkeypatch.setattr(directml_validate.DirectMLValidate, "is_ready", lambda _: True)
+    monkeypatch.setattr(validator, "title", lose)
+    (diagnosis,) = directml_validate.DirectMLValidate().diagnose()
+    assert (diagnosis.status, diagnosis.detail) == ("broken", "was ended by SIGKILL")
+    assert status.status()["validator"] == "failed: was ended by SIGKILL"
 
 
 def test_without_an_installation_compare_names_the_command(empty_cache: Path) -> None:
