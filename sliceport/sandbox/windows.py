@@ -52,8 +52,7 @@ if sys.platform == "win32":
     class Job:
         """A job object, which ends its processes and their descendants when this process ends or calls `kill`.
 
-        `pid` is the id of a process that has not started other processes yet. The job stays empty if this process has
-        ended or cannot be opened.
+        `pid` is the id of a process without children. The job stays empty if this process cannot be opened any more.
 
         Raises:
             OSError: The system makes no job object.
