@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sliceport import __version__
-from sliceport.lazy import lazy
+from sliceport.lazy import lazy_names
 
 if TYPE_CHECKING:
     from sliceport.directml.program import Program
@@ -16,4 +16,4 @@ if TYPE_CHECKING:
 __all__ = ["Program", "__version__"]
 
 if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any name
-    __getattr__, __dir__ = lazy(__name__, {"Program": "sliceport.directml.program"}, defined=("__version__",))
+    __getattr__, __dir__ = lazy_names(__name__, {"Program": "sliceport.directml.program"}, defined=("__version__",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sliceport.lazy import lazy
+from sliceport.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ov_ext.backends import Backend, backend
@@ -36,7 +36,7 @@ _NAMES = {
 
 
 if not TYPE_CHECKING:  # With `__getattr__`, type checkers would accept any name.
-    _load, __dir__ = lazy(
+    _load, __dir__ = lazy_names(
         __name__, {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
     )
 

@@ -18,7 +18,7 @@ from sliceport.diffing.verify import verify_or_refuse
 from sliceport.directml.program import Program
 from sliceport.errors import ModelError, UsageError, unknown_name
 from sliceport.formats import DeclaredShapes, InputShapes, ManyFiles, Path, Result, format_of
-from sliceport.sandbox.place import check_not_read
+from sliceport.sandbox.place import refuse_data_files
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _check_keeps_data(model: Path, output: Path) -> None:
         return
     data = [os.path.join(os.path.dirname(model), name) for name in format_.files_beside(model)]
     stem, _ = os.path.splitext(output)
-    check_not_read([FilePath(output), FilePath(f"{stem}.bin")], data)  # The second one holds the weights.
+    refuse_data_files([FilePath(output), FilePath(f"{stem}.bin")], data)  # The second one holds the weights.
 
 
 FORMAT = OpenVINO()

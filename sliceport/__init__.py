@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sliceport.lazy import lazy
+from sliceport.lazy import lazy_names
 
 if TYPE_CHECKING:
     from sliceport.api import check, compare, harden, lower, rewrite
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any name
-    __getattr__, __dir__ = lazy(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         dict.fromkeys(("check", "compare", "harden", "lower", "rewrite"), "sliceport.api")
         | {"diff": "sliceport.diffing.diff"}

@@ -37,7 +37,7 @@ def lower(
         feature_level: The DirectML feature level to lower for.
         input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, which
             applies to tensors of that rank, or strides in elements by value name; packed row-major by default.
-        output_layout: Memory layout of the outputs, in the same forms. It also applies if another node reads an output.
+        output_layout: Memory layout of the outputs, in the same forms; it applies even to outputs that nodes read.
         views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
             their input's buffer.
         strict: Whether a node that cannot be lowered raises an error instead of being reported.
@@ -89,7 +89,7 @@ def check(
     shapes = read_input_shapes(input_shapes)
     model_format = format_of(model)
     checkers = [model_format]
-    # If the caller names an engine of another format that reads the file, its format also checks. OpenVINO reads ONNX.
+    # If the caller names an engine that can read the file, the engine's format also checks it: OpenVINO reads ONNX.
     file = os.fspath(model) if is_path(model) else ""
     for other in formats().values():
         readers = [engine for engine, suffixes in other.targets.items() if file.endswith(suffixes)]
@@ -116,7 +116,7 @@ def compare(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        executors: Names of engines; by default the `default_executors` of the model's format, and validators if ready.
+        executors: Names of engines besides the reference; by default the format's default engines and validators.
         feature_level: The DirectML feature level to lower for.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs of an ONNX model, by name; all other inputs get random arrays.
@@ -126,6 +126,7 @@ def compare(
         ModelError: The model cannot be read or run.
         UsageError: An argument is malformed or does not fit the model, or no installed format reads the model.
         MissingExtra: A package that reads or runs the model is not installed.
+        MemoryError, ChildLost: The machine lacks memory, or ended a worker process.
     """
     options = _read_run_options(input_shapes, inputs, seed)
     return format_of(model).compare(model, executors=executors, feature_level=feature_level, **options)
@@ -152,7 +153,7 @@ def rewrite(
         passes: The names of the passes; by default those of the format.
         simplify: The names of optimizers of whole graphs to run as well, or True for the format's default optimizer.
             These optimizers run in turn until none of them leaves fewer nodes.
-        verify: Whether to run the original and the changed model, and to keep the latter only if its outputs are equal.
+        verify: Whether to run both models, and to keep the changed one only if the outputs are equal.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
         inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.
@@ -163,6 +164,7 @@ def rewrite(
         UsageError: An argument is malformed or does not fit, no format reads the model, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
+        MemoryError, ChildLost: The machine lacks memory, or ended a worker process.
     """
     _check_output(model, output)
     names = None if passes is None else read_names(passes, "passes")
@@ -197,10 +199,11 @@ def harden(
         without: Further forms of slicing that the engine lacks, as named in `sliceport.defects.profiles.FORMS`:
             `steps`, `negative-steps`, `split`, `gather` and `axis-gaps`. Only targets in `PROFILES` accept `without`
             and `read_as`.
-        read_as: The meaning of a Slice with a negative step whose end is the greatest integer: by `standard`, it
+        read_as: The meaning of a backward Slice that ends at the greatest integer of its type: by `standard`, it
             selects nothing; by `onnxruntime`, it continues to element 0. None leaves such a Slice unchanged.
-        verify: Whether to run the original and the changed model, with several seeds and sizes, and to keep the latter
-            only if its outputs are equal. With `onnxruntime-dml`, an ONNX result also runs on the real DirectML.
+        verify: Whether to run the original and the changed model, with several seeds and sizes, and to keep the changed
+            model only if the outputs are equal. For an ONNX result, True stands for `onnxruntime-cpu`, and
+            `onnxruntime-dml` also runs it on the real DirectML.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
         inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.
@@ -211,6 +214,7 @@ def harden(
         UsageError: An argument is malformed or does not fit, no format reads the model, or the file cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
+        MemoryError, ChildLost: The machine lacks memory, or ended a worker process.
     """
     _check_output(model, output)
     format_, engine = choose_target(model, output, target)

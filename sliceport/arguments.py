@@ -35,7 +35,7 @@ def is_path(value: Any) -> bool:
 
 
 def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
-    """Return sizes by input as tuples of int; integers of other libraries, such as NumPy's, are converted.
+    """Return sizes by input name as tuples of int; integers of other libraries, such as NumPy's, are converted.
 
     Raises:
         UsageError: `shapes` is neither None nor a mapping by name, or a size is not an integer in [0, 2**63).
@@ -57,7 +57,7 @@ def read_integers(values: Any, name: str) -> tuple[int, ...]:
     """Return a sequence of integers as a tuple of int. Messages call the sequence `name`.
 
     Raises:
-        UsageError: `values` is a text, a mapping, a set or not iterable, or an element is not an integer.
+        UsageError: `values` is a str, bytes, a mapping, a set or not iterable, or an element is not an integer.
     """
     rule = f"{name} must be a sequence of integers"
     try:
@@ -77,7 +77,7 @@ def _read_integer(value: Any, rule: str) -> int:
 
 
 def read_inputs(inputs: Any) -> dict[str, npt.NDArray[np.generic]]:
-    """Return arrays by input; objects with `__array__` become NumPy arrays.
+    """Return arrays by input name. Objects with `__array__` become NumPy arrays; None becomes an empty dict.
 
     Raises:
         UsageError: `inputs` is neither None nor a mapping by name, or a value is not an array.
@@ -150,9 +150,9 @@ def read_names(names: Any, option: str) -> tuple[str, ...]:
 
 
 def read_mapping(mapping: Any, option: str, content: str) -> dict[str, Any]:
-    """Return a mapping by name as a dict; None becomes an empty dict.
+    """Return a mapping from names as a dict; None becomes an empty dict.
 
-    Messages call the mapping `option`, and describe it by its `content`, such as `inputs to sizes`.
+    Messages call the mapping `option`, and say that it `must map names of` its `content`, such as `inputs to sizes`.
 
     Raises:
         UsageError: `mapping` is not a mapping, or a name is not a str.

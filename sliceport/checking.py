@@ -82,7 +82,7 @@ class Selection:
                 raise UsageError(f"the version of engine {engine!r} {rule}, got {version!r}.")
 
     def has(self, engine: str) -> bool:
-        """Whether an engine is selected. An engine known from reports alone must be named itself, or by `all`."""
+        """Whether an engine is selected. The name of its family also selects it, unless only reports mention it."""
         if self.names is None:
             return engine not in REPORTED_TITLES
         if engine in self.names or ALL in self.names:
@@ -91,29 +91,29 @@ class Selection:
 
     def names_engine(self, engine: str) -> bool:
         """Whether the caller named an engine or its family; `all` does not count."""
-        return any(_is_of(engine, name) for name in self.names or ())
+        return any(_is_engine_or_family(engine, name) for name in self.names or ())
 
     def divergences_of(self, defect: Defect) -> tuple[Divergence, ...]:
         """Return the wrong behaviors that a defect describes for the selected engines and versions."""
         return tuple(filter(self._selects, defect.divergences))
 
     def _selects(self, divergence: Divergence) -> bool:
-        """Return whether a divergence is of a selected engine, and concerns all versions that are set for it."""
-        versions = [version for name, version in self.versions.items() if _is_of(divergence.engine, name)]
+        """Return whether a divergence belongs to a selected engine and concerns every version set for that engine."""
+        versions = [version for name, version in self.versions.items() if _is_engine_or_family(divergence.engine, name)]
         return self.has(divergence.engine) and all(map(divergence.may_affect, versions))
 
 
-def _is_of(engine: str, name: str) -> bool:
+def _is_engine_or_family(engine: str, name: str) -> bool:
     """Return whether `name` is the engine or its family: `openvino` is the family of `openvino-cpu`."""
     return engine == name or engine.startswith(f"{name}-")
 
 
 def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
-    """Return the `sliceport harden` command for a defect of `engines`. The command shows `targets` to choose from."""
+    """Return the `sliceport harden` command for a defect of `engines`, with `--target A|B` for `targets` A and B."""
     output = "OUT"
     if targets:
         output = f"OUT --target {'|'.join(targets)}"
-    elif all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
+    elif engines and all(engine.startswith("openvino") for engine in engines) and not model.endswith(".xml"):
         output = "OUT.xml --target openvino-cpu"  # models for OpenVINO are written as IR
     return f"{join(['sliceport', 'harden', model])} -o {output}"
 
@@ -130,7 +130,7 @@ class CheckReport(NodeFindings):
 
     @property
     def findings(self) -> tuple[NodeFinding, ...]:
-        """The findings that concern the selected engines. Invalid and fragile nodes concern every engine."""
+        """The findings that concern the selected engines. All invalid and fragile nodes are included."""
         return tuple(each for each in self.nodes if each.kind != "defect" or self.selection.divergences_of(each.defect))
 
     @property

@@ -19,7 +19,7 @@ class Diagnosis:
         name: Its name.
         status: `ok`, `missing` (it is optional and not installed) or `broken` (it is installed and does not work).
         detail: Its version, or the reason why it is missing or broken.
-        advice: The command that installs or repairs it; may be empty.
+        advice: The remedy if it is missing or broken, such as `run: pip install numpy`; may be empty.
     """
 
     name: str
@@ -45,7 +45,7 @@ def diagnose_package(module: str, advice: str, *, distribution: str | None = Non
 
     Args:
         module: The name of the package in an import statement.
-        advice: The command that installs the package.
+        advice: The remedy if the package is missing or broken, such as `run: pip install numpy`.
         distribution: The distribution that must be installed; by default any distribution that contains the package.
     """
     name = distribution or module

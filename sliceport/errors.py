@@ -78,13 +78,13 @@ def list_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or error.__context__  # the context also after `from None`, which only hides it
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error, or one that led to it, means that there was not enough memory."""
     for cause in list_causes(error):
-        # Our messages may quote names that users give. A process that C++ ends has printed the text to stderr.
+        # Our messages may quote names that contain such a text. C++ that ends a child prints its error to stderr.
         text = getattr(cause, "stderr", "") if isinstance(cause, SliceportError) else str(cause)
         is_refused = isinstance(cause, OSError) and cause.errno == errno.ENOMEM  # its text differs between systems
         if isinstance(cause, MemoryError) or is_refused or _OUT_OF_MEMORY.search(text):

@@ -73,8 +73,9 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
-        verification = {} if self.verification is None else self.verification.to_json()
-        return {"schema_version": 1} | self.changes.to_json() | verification
+        changes, verification = self.changes.to_json(), {} if self.verification is None else self.verification.to_json()
+        notes = {"notes": [*changes.get("notes", ()), *verification["notes"]]} if verification else {}
+        return {"schema_version": 1} | changes | verification | notes
 
     def __repr__(self) -> str:
         return f"<Result: {self.text().rpartition(chr(10))[2]}>"  # the last line, which is a summary
@@ -137,7 +138,7 @@ class Format(Protocol):
         """
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
-        """Simplify the slicing of a model. Write the changed model, or return it as an object if `output` is None."""
+        """Simplify the slicing of a model by passes, by default the first of `passes()`; see `harden` for `output`."""
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
         """Rewrite the nodes that the engine `target` computes wrongly or refuses.
@@ -183,7 +184,7 @@ class NamesNodes(Protocol):
         of the body. Each of their keys begins with the id of the body and a slash.
 
         Raises:
-            ModelError: The model cannot be read.
+            ModelError: The model cannot be read or represented.
         """
 
 
@@ -231,7 +232,7 @@ def declared_shapes(model: Any) -> DeclaredShapes:
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: No installed format reads the model.
+        UsageError: No installed format reads the model, or a format cannot be loaded.
         MissingExtra: A package that reads the format is not installed.
     """
     format_ = format_of(model)
@@ -247,7 +248,7 @@ def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[
     """Return the format that hardens a model, and the engine to harden it for.
 
     Without `target`, choose the first target of the output's format that fits the model. If no target fits, or there is
-    no output, choose the first target of the model's format.
+    no output, choose the first target of the model's format. A given `target` is kept, whatever the output.
 
     Raises:
         UsageError: `target` is unknown or does not fit the model, or no installed format reads the model or the output.

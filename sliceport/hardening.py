@@ -117,7 +117,7 @@ class Hardening:
         return not self.invalid and all(change.replacement is not None for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
+        """Return the report, without `is_form`, as JSON values."""
         return {
             "target": self.target,
             "version": self.version,
@@ -129,7 +129,7 @@ class Hardening:
         }
 
     def text(self, *, verbose: bool = False) -> str:
-        """Format the report for people; `verbose` adds the names of nodes."""
+        """Format the report for people; `verbose` also lists the nodes of a line that counts several."""
         changes = [
             (change.op, change.node, f"{explain(self.target, change.defects)}: {change.outcome}")
             for change in self.changes

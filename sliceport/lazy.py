@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy(
+def lazy_names(
     package: str, modules: Mapping[str, str], defined: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a `__getattr__` that imports the public names of a package on first use, and a `__dir__` that lists them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from sliceport.formats import DeclaredDim, DeclaredShapes, InputShapes
 from sliceport.slicing.axis import INT64_MAX
@@ -20,21 +21,21 @@ and larger ones exceed some tables of positions. As many models run with a small
 def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, tuple[int, ...]]:
     """Return shapes for the inputs that have open axes, with `size` for each of these axes.
 
-    Inputs in `given` are left out. A symbol in the declared shape of such an input has its size from `given`. Bounds
-    that the model declares for a size are ignored.
+    Inputs in `given` are left out. A symbol that such an input declares has the size from `given` in other inputs, too.
+    Bounds that the model declares for a size are ignored.
 
     >>> fill_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)}, 1)
     {'mask': (4, 1)}
     """
-    sizes = _sizes_of_symbols(declared, given)
+    sizes: Mapping[Any, int] = _sizes_of_symbols(declared, given)
     return {
-        name: tuple(dim if isinstance(dim, int) else sizes.get(str(dim), size) for dim in shape)
+        name: tuple(dim if isinstance(dim, int) else sizes.get(dim, size) for dim in shape)
         for name, shape in _open_shapes(declared, given).items()
     }
 
 
 def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequence[DeclaredDim]]:
-    """Return the declared shapes that have an open axis, without those of inputs in `given`."""
+    """Return the declared shapes that have an open axis, without inputs of unknown rank or in `given`."""
     return {
         name: shape
         for name, shape in declared.items()
@@ -43,7 +44,7 @@ def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequ
 
 
 def _sizes_of_symbols(declared: DeclaredShapes, given: InputShapes) -> dict[str, int]:
-    """Return the size of each symbol that is declared for an input in `given`."""
+    """Return the sizes that `given` implies for the symbols in the declared shapes of its inputs."""
     # Not strict: the lengths differ if the rank of an input is unknown.
     pairs = [pair for name, shape in given.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
     return {dim: size for dim, size in pairs if isinstance(dim, str)}
@@ -55,7 +56,7 @@ def choose_sizes(
     leading: int = FIRST_LEADING,
     other: int = FIRST_OTHER,
 ) -> dict[str, tuple[int, ...]]:
-    """Return shapes for the inputs that have open axes, with distinct sizes for these axes.
+    """Return shapes for the inputs that have open axes.
 
     Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
     another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, otherwise another prime.
@@ -63,7 +64,7 @@ def choose_sizes(
 
     Args:
         declared: The shapes that a model declares, by input.
-        given: Shapes that the caller has set, by input.
+        given: Shapes that the caller has set, by input. Their sizes also hold for their symbols in other inputs.
         leading: The first prime for open sizes of axis 0, and for symbols that occur on axis 0 first.
         other: The first prime for all other open sizes.
 
@@ -72,11 +73,11 @@ def choose_sizes(
     >>> choose_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)})
     {'mask': (4, 23)}
     """
-    taken_primes: set[int] = set()
-    dims = [dim for shape in declared.values() for dim in shape or ()]
-    plain_symbols = {dim for dim in dims if isinstance(dim, str) and dim.isidentifier()}
-    formulas = {dim: formula for dim in dims if isinstance(dim, str) and (formula := _read_formula(dim, plain_symbols))}
-    sizes = {dim: size for dim, size in _sizes_of_symbols(declared, given).items() if dim not in formulas}
+    sizes = _sizes_of_symbols(declared, given)
+    taken_primes = set(sizes.values())
+    symbols = [dim for shape in declared.values() for dim in shape or () if isinstance(dim, str)]
+    plain_symbols = set(filter(str.isidentifier, symbols))
+    formulas = {dim: formula for dim in symbols if (formula := _read_formula(dim, plain_symbols)) and dim not in sizes}
 
     def size_of(dim: DeclaredDim, axis: int) -> int | None:
         """Return the size for a declared dimension, and add a new symbol to `sizes`; None for a formula."""
@@ -130,7 +131,7 @@ def choose_symbol_sizes(
 
 
 def evaluate_formula(symbol: str, sizes: Mapping[str, int]) -> int | None:
-    """Return the value of `symbol`, such as `past+1`; None if it is not a formula, lacks a size, or divides by 0.
+    """Return the value of a formula such as `past+1`; None for another text, a missing size or a division by 0.
 
     >>> evaluate_formula("2*past + 1", {"past": 3})
     7
@@ -143,7 +144,7 @@ def _take_prime(taken: set[int], first: int, allowed: range | None = None) -> in
     """Return the next prime from `first` on that is not in `taken`, and add it to `taken`.
 
     If `first` is not in `allowed`, start at the least allowed number. If no allowed prime is left, return the largest
-    allowed number. None, or an empty range, allows every number.
+    allowed number, which may be in `taken`. None, or an empty range, allows every number.
     """
     allowed = allowed or range(INT64_MAX)
     for number in allowed[allowed.index(first) :] if first in allowed else allowed:
@@ -178,7 +179,7 @@ def _read_formula(text: str, plain_symbols: set[str]) -> ast.Expression | None:
 
 
 def _is_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int
+    return isinstance(node, ast.Constant) and type(node.value) is int  # not bool
 
 
 def _list_symbols(formula: ast.Expression) -> list[str]:

@@ -8,16 +8,16 @@ import sys
 from collections.abc import Mapping, Sequence
 
 _SPECIAL_ON_WINDOWS = frozenset("&|<>^%!(),;='`$@{}#")
-"""Characters that are special to cmd.exe or PowerShell outside quotes."""
+"""Characters that are special outside quotes. Inside, % still is in cmd.exe, and $ and ` are in PowerShell."""
 
 
 def join(words: Sequence[str]) -> str:
-    """Quote words and join them to one line: on Windows for cmd.exe and PowerShell, elsewhere for a POSIX shell."""
+    """Quote words and join them to one line: on Windows for cmd.exe and PowerShell, elsewhere for bash, zsh and ksh."""
     return " ".join(map(_quote_for_windows if sys.platform == "win32" else _quote_for_posix, words))
 
 
 def _quote_for_posix(word: str) -> str:
-    """Quote a word; unprintable characters become octal escapes in `$'...'`, so that a terminal shows them safely."""
+    """Quote a word. If it has unprintable characters, use `$'...'` with octal escapes, so that a terminal is safe."""
     if word.isprintable():
         return shlex.quote(word)
     escaped = (char if char.isprintable() and char not in "\\'" else _escape_octal(char) for char in word)
@@ -30,7 +30,7 @@ def _escape_octal(character: str) -> str:
 
 
 def _quote_for_windows(word: str) -> str:
-    """Quote a word if C programs on Windows need quotes around it, or if it has characters special to a shell."""
+    """Put a word in double quotes if C programs on Windows need them, or if it has characters special to a shell."""
     quoted = subprocess.list2cmdline([word])
     if quoted.startswith('"') or not _SPECIAL_ON_WINDOWS & set(word):
         return quoted

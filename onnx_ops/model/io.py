@@ -16,7 +16,7 @@ from onnx_ops.model import prepare
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
 from onnx_ops.model.walk import graphs_outside_functions, model_graphs
 from sliceport.errors import ModelError, UsageError, model_error
-from sliceport.sandbox.place import check_not_read, write_files
+from sliceport.sandbox.place import refuse_data_files, write_files
 
 
 def read_to_change(model: Any) -> CheckedModel:
@@ -152,7 +152,7 @@ def write_model(
     needs_data_file = moves_weights and any(prepare.external_initializers(graphs_outside_functions(model)))
     data_name = f"{target.name}.data" if needs_data_file else None
     files = [target] if data_name is None else [target.with_name(data_name), target]
-    check_not_read(files, data_files)
+    refuse_data_files(files, data_files)
     if moves_weights:
         _embed_tensors(model)
     write_files(

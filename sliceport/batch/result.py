@@ -16,7 +16,7 @@ from typing import Any
 
 from sliceport.batch.row import Row
 from sliceport.batch.store import Store
-from sliceport.json_text import finite
+from sliceport.json_text import replace_non_finite
 from sliceport.shell import join
 
 SCHEMA_VERSION = 1
@@ -118,7 +118,7 @@ def encode_result(result: Mapping[str, Any]) -> bytes:
     Raises:
         TypeError, ValueError, RecursionError: JSON cannot hold it.
     """
-    return json.dumps(finite(result), sort_keys=True, allow_nan=False).encode("ascii") + b"\n"
+    return json.dumps(replace_non_finite(result), sort_keys=True, allow_nan=False).encode("ascii") + b"\n"
 
 
 def _escape_placeholder(text: str) -> str:

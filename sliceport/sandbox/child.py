@@ -70,7 +70,7 @@ def seconds_left() -> float | None:
 def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> None:
     """Answer calls until the parent closes the pipe `requests`. Send answers and progress messages to `answers`.
 
-    `parent` is the end of another pipe, which breaks when the parent dies, or `NO_PIPE`.
+    `parent` is the child's end that `open_parent_pipe` yielded.
     """
     this_process.is_child = True
     _die_with_parent(parent)
@@ -84,6 +84,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
         write_message(answers, text.encode(errors="replace"), kind)
 
     listening = listen_to_progress(lambda text: send(text, PROGRESS), lambda text: send(text, ANNOUNCEMENT))
+    # A pipe fails only if the parent has died; `_answer` returns the errors of calls.
     with contextlib.suppress(OSError), listening:
         while (request := read_message(requests)) is not None:
             gc.disable()  # a call leaves little garbage, and to look for it would take a tenth of the time
@@ -162,14 +163,35 @@ def _count_allocated() -> int | None:
         return None
     try:
         with open("/proc/self/statm", "rb") as file:
-            # The sixth number is the pages of data and stack.
+            # The sixth number counts the pages of data and stack.
             return int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return None
 
 
+@contextlib.contextmanager
+def open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
+    """Open a pipe that breaks when this process ends. Yield the child's end and the parent's end.
+
+    The child's end is closed when the block ends. The caller keeps the parent's end open for as long as the child runs;
+    it is closed here only on an error. If the system has no signals for broken pipes, yield `NO_PIPE` and None.
+    """
+    if not HAS_PIPE_SIGNALS:
+        yield NO_PIPE, None
+        return
+    child_end, parent_descriptor = os.pipe()
+    parent_end = os.fdopen(parent_descriptor, "wb")
+    try:
+        yield child_end, parent_end
+    except BaseException:
+        parent_end.close()
+        raise
+    finally:
+        os.close(child_end)
+
+
 def _die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process, or the group that it leads, when the parent dies and so breaks its pipe."""
+    """Have the kernel kill this process, or the group that it leads, when the parent's end of its pipe closes."""
     if sys.platform != "win32" and parent != NO_PIPE:
         # fcntl(2): with O_ASYNC, the owner of this end gets the signal of F_SETSIG once no process holds the other end.
         is_group_leader = os.getpgrp() == os.getpid()
@@ -203,7 +225,7 @@ def read_exactly(stream: IO[bytes], size: int) -> bytes | None:
     """Read `size` bytes from a stream, buffered or not. Return None if the stream ends earlier."""
     parts = []
     while size > 0:
-        part = stream.read(min(size, 2**20))  # a read allocates what it asks for, but a pipe returns less at once
+        part = stream.read(min(size, 2**20))  # `read` allocates all bytes that it asks for, but a pipe returns fewer
         if not part:
             return None
         parts.append(part)

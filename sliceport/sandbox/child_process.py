@@ -23,9 +23,9 @@ from sliceport.errors import SliceportError
 from sliceport.sandbox.child import (
     ANNOUNCEMENT,
     ANSWER,
-    HAS_PIPE_SIGNALS,
     NO_PIPE,
     PROGRESS,
+    open_parent_pipe,
     read_message,
     redirect_standard_streams,
     serve,
@@ -91,7 +91,7 @@ if sys.platform != "win32":
 
         It starts in 2 ms, because it has all modules that this process has imported. This process must have only one
         thread: a lock that another thread holds would stay locked in the child. The child writes stdout and stderr to
-        `log`. `child_end` and `parent_end` come from `_open_parent_pipe`.
+        `log`. `child_end` and `parent_end` come from `open_parent_pipe`.
         """
 
         returncode: int | None = None
@@ -100,20 +100,19 @@ if sys.platform != "win32":
             with contextlib.ExitStack() as on_error:
                 requests, self.stdin = _open_pipe(on_error)
                 self.stdout, answers = _open_pipe(on_error)
-                # Signals are blocked, because Python discards an exception that a handler raises in a hook of `fork`.
+                # Python discards exceptions in hooks of `fork`, so signals are blocked, in the child until `serve`.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
                 try:
                     self.pid = os.fork()
                     if self.pid == 0:
                         try:
                             os.setpgid(0, 0)  # a group of its own, so that its children are killed with it
-                            for stream in (self.stdin, self.stdout, parent_end):
-                                if stream is not None:
-                                    stream.close()  # otherwise the pipe would not break when the parent dies
+                            for stream in filter(None, (self.stdin, self.stdout, parent_end)):
+                                stream.close()  # otherwise no pipe would break when the parent dies
                             redirect_standard_streams(log)
                             serve(requests, answers, child_end)
                         finally:
-                            os._exit(0)  # the child must not return into the code of its parent
+                            os._exit(0)  # the child must not return into the code of its parent, even after an error
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 on_error.pop_all()
@@ -152,7 +151,7 @@ class ChildProcess:
             if log is None:
                 self._log = _open_log()
                 log = self._log.fileno()
-            with _open_parent_pipe() as (child_end, self._pipe):
+            with open_parent_pipe() as (child_end, self._pipe):
                 if sys.platform != "win32" and forks:
                     self._process = ForkedProcess(log, child_end, self._pipe)
                 else:
@@ -161,15 +160,15 @@ class ChildProcess:
             if self._log is not None:
                 self._log.close()
             raise ChildNotStarted(f"could not be started ({error.strerror or error})") from None
-        self._stdout = self._process.stdout.detach()  # unbuffered: `_has_message` polls the descriptor
+        self._stdout = self._process.stdout.detach()  # unbuffered: `_wait_for_message` polls the descriptor
         self._job = _open_job(self._process.pid)
         self._has_expired = False
 
     def call(self, request: bytes, timeout: float | None) -> tuple[bool, Any]:
-        """Send a request and wait for the answer. Return whether the answer is an error, and its value.
+        """Send a request and wait for the answer. Return whether the answer is an error, and the error or the result.
 
         Raises:
-            ChildNotStarted: The system has no thread for the time limit.
+            ChildNotStarted: The system has no thread for the time limit, or for the wait on Windows.
             ChildDied: The child ended before it answered, took too long, or sent an unreadable answer.
         """
         if self._log is not None:
@@ -178,14 +177,10 @@ class ChildProcess:
         timer = None if timeout is None else threading.Timer(timeout, self._expire)
         try:
             if timer is not None:
-                timer.daemon = True
-                timer.start()
+                _start_thread(timer)
             answer = self._exchange(request)
         except OSError:  # the pipe is broken, because the child has ended
             answer = None
-        except RuntimeError as error:  # the system has no thread for the timer
-            self.close()
-            raise ChildNotStarted(f"could not be started ({error})") from None
         except BaseException:  # such as Ctrl-C: the next call would get the answer to this request
             self.close()
             raise
@@ -206,7 +201,7 @@ class ChildProcess:
         """Return the error for a child that has ended or was stopped by its timer. Close the child."""
         if not self._has_expired:
             self._wait_for_exit()
-        self.kill()  # ends its descendants, and the child itself if it has closed its pipe, but not ended
+        self.kill()  # ends the child's descendants, and the child if it closed its pipe without ending
         code = self._process.wait()
         stderr = self._read_log()
         self.close()
@@ -215,57 +210,58 @@ class ChildProcess:
         if code >= 0:
             kind = ChildCrashed if code > 0xFF else ChildDied  # Windows ends crashed processes with a status above 255
             return kind(f"ended with exit code {code if code <= 0xFF else hex(code)}", stderr)
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
+        name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
         return _BY_SIGNAL.get(-code, ChildDied)(f"was ended by {name}", stderr)
 
     def _exchange(self, request: bytes) -> bytes | None:
         """Return the answer to a request, or None if the child ended. Ctrl-C interrupts the wait of the main thread.
 
         Raises:
-            OSError: The pipe is broken, because the child ended. The main thread of Windows returns None instead.
+            OSError: The pipe is broken, because the child ended.
+            ChildNotStarted: The system has no thread for the wait on Windows.
         """
         if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
             write_message(self._process.stdin, request)
             return self._await_answer()
         # Ctrl-C does not interrupt the main thread of Windows while it reads from a pipe, so another thread reads.
-        answers: queue.Queue[bytes | None] = queue.Queue()
+        answers: queue.Queue[bytes | Exception | None] = queue.Queue()
 
         def exchange() -> None:
-            answer = None
-            with contextlib.suppress(OSError, ValueError):  # the pipe is closed when the main thread was interrupted
+            try:
                 write_message(self._process.stdin, request)
-                answer = self._await_answer()
-            answers.put(answer)
+                answers.put(self._await_answer())
+            except Exception as error:  # also that of a listener to progress; the main thread waits for an item
+                answers.put(error)
 
-        threading.Thread(target=exchange, daemon=True).start()
-        return get_interruptibly(answers)
+        _start_thread(threading.Thread(target=exchange))
+        answer = get_interruptibly(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def _await_answer(self) -> bytes | None:
-        """Return the answer of the child, or None if it ends first. Show its progress messages until then."""
+        """Return the child's answer, or None if the child ends first. Pass on its messages to listeners until then."""
         listeners = {PROGRESS: progress.say, ANNOUNCEMENT: progress.announce}
-        with _open_process(self._process.pid) as process:
-            while self._has_message(process):
+        with _open_pidfd(self._process.pid) as pidfd:
+            while self._wait_for_message(pidfd):
                 message = read_message(self._stdout)
                 if message is None or message[0] == ANSWER:
                     return None if message is None else message[1]
                 listeners[message[0]](message[1].decode())
         return None
 
-    def _has_message(self, process: int | None) -> bool:
-        """Wait for a message or the end of the child. Return whether there is a message.
+    def _wait_for_message(self, pidfd: int | None) -> bool:
+        """Wait for a message or the end of the child. Return whether the pipe has a message or is closed.
 
-        A grandchild may hold the pipe open after the child has ended. So also wait for `process`, a descriptor of the
-        child. If `process` is None, return True at once; reading the message then waits.
+        A grandchild may hold the pipe open after the child has ended. So also wait for `pidfd`, a descriptor of the
+        child. On Windows, or if `pidfd` is None, return True at once; reading the message then waits.
         """
-        if sys.platform == "win32" or process is None:
+        if sys.platform == "win32" or pidfd is None:
             return True
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
-        poll.register(process, select.POLLIN)
-        return any(descriptor != process for descriptor, _ in poll.poll())
+        poll.register(pidfd, select.POLLIN)
+        return any(descriptor != pidfd for descriptor, _ in poll.poll())
 
     def is_alive(self) -> bool:
         """Return whether the process runs.
@@ -289,9 +285,10 @@ class ChildProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and its descendants.
+        """Kill the child and, if possible, its descendants.
 
-        If this process is a child itself, it is in the same group. So only the new child is ended, except on Windows.
+        If the calling process is a child of the sandbox, both are in one group, so only the new child is killed, except
+        on Windows.
         """
         if self._process.returncode is not None:
             return
@@ -306,17 +303,16 @@ class ChildProcess:
                 kill(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End the process and log its output. Do nothing if it is closed already."""
+        """End the process and log its output. Do nothing if this object is closed already."""
         if self._stdout.closed:
             return
         self.kill()
         self._process.wait()
         if output := self._read_log():
             logger.debug("child: %s", output)
-        for stream in (self._process.stdin, self._stdout, self._log, self._pipe, self._job):
-            if stream is not None:
-                with contextlib.suppress(OSError):  # closing stdin may write the rest of a request to a dead process
-                    stream.close()
+        for stream in filter(None, (self._process.stdin, self._stdout, self._log, self._pipe, self._job)):
+            with contextlib.suppress(OSError):  # closing stdin may write the rest of a request to a dead process
+                stream.close()
 
     def _read_log(self) -> str:
         if self._log is None:
@@ -324,6 +320,15 @@ class ChildProcess:
         self._log.seek(0, io.SEEK_END)
         self._log.seek(max(self._log.tell() - _MAX_STDERR, 0))  # only the end of a long log
         return self._log.read().decode(errors="replace").strip()
+
+
+def _start_thread(thread: threading.Thread) -> None:
+    """Start a thread that does not keep this process alive. Raise ChildNotStarted if the system has no thread left."""
+    thread.daemon = True
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise ChildNotStarted(f"could not be started ({error})") from None
 
 
 def _open_log() -> IO[bytes]:
@@ -349,26 +354,24 @@ def _start(log_descriptor: int, parent_pipe: int) -> Any:
 
 
 @contextlib.contextmanager
-def _open_process(process: int) -> Iterator[int | None]:
+def _open_pidfd(pid: int) -> Iterator[int | None]:
     """Yield a descriptor that becomes readable when a process ends. Yield None if the system cannot open one."""
     descriptor = None
-    if sys.platform != "win32" and hasattr(os, "pidfd_open") and hasattr(select, "poll"):
-        with contextlib.suppress(OSError):  # an old kernel, or no descriptor is left
-            descriptor = os.pidfd_open(process)
-    try:
+    with contextlib.ExitStack() as stack:
+        if sys.platform != "win32" and hasattr(os, "pidfd_open") and hasattr(select, "poll"):
+            with contextlib.suppress(OSError):  # an old kernel, or no descriptor is left
+                descriptor = os.pidfd_open(pid)
+                stack.callback(os.close, descriptor)
         yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
-def _open_job(process: int) -> Any:
-    """Return a job object of Windows, which ends a child and its descendants. Return None elsewhere, or on failure."""
+def _open_job(pid: int) -> Any:
+    """Return a Windows job for a child, see `windows.Job`. Return None on other systems, or on failure."""
     if sys.platform == "win32":
         from sliceport.sandbox.windows import Job
 
         with contextlib.suppress(OSError):
-            return Job(process)
+            return Job(pid)
     return None
 
 
@@ -376,24 +379,3 @@ def _open_pipe(stack: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:
     """Open a pipe, and return the end to read and the end to write. The stack closes both."""
     read_end, write_end = os.pipe()
     return stack.enter_context(os.fdopen(read_end, "rb")), stack.enter_context(os.fdopen(write_end, "wb"))
-
-
-@contextlib.contextmanager
-def _open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
-    """Open a pipe that breaks when this process ends. Yield the child's end and the parent's end.
-
-    The child's end is closed when the block ends. The caller keeps the parent's end open for as long as the child runs;
-    it is closed here only on an error. If the system has no signals for broken pipes, yield `NO_PIPE` and None.
-    """
-    if not HAS_PIPE_SIGNALS:
-        yield NO_PIPE, None
-        return
-    child_end, parent_descriptor = os.pipe()
-    parent_end = os.fdopen(parent_descriptor, "wb")
-    try:
-        yield child_end, parent_end
-    except BaseException:
-        parent_end.close()
-        raise
-    finally:
-        os.close(child_end)

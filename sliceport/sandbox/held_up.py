@@ -13,13 +13,13 @@ _TICKS_A_SECOND = 100
 
 
 def is_held_up(process: int, limit: float) -> bool:
-    """Return whether a process and its descendants have work to do, but computed for less than `limit` seconds.
+    """Return whether a process and its descendants have work to do, but used less than `limit` seconds of CPU time.
 
     They have work to do if one of their threads runs, or waits for a processor or a disk. Return False on systems
     without /proc.
     """
     for _ in range(_LOOKS):
-        states, seconds = _inspect(process)
+        states, seconds = _read_states_and_seconds(process)
         if seconds >= limit:
             return False
         if not states.isdisjoint("RD"):  # running or runnable, and uninterruptible: see proc_pid_stat(5)
@@ -28,19 +28,20 @@ def is_held_up(process: int, limit: float) -> bool:
     return False
 
 
-def _inspect(process: int) -> tuple[set[str], float]:
-    """Return the states of all threads of a process and its descendants, and the seconds that they have computed."""
+def _read_states_and_seconds(process: int) -> tuple[set[str], float]:
+    """Return the states of all threads of a process and its descendants, and their CPU time in seconds."""
     states: set[str] = set()
     seconds = 0.0
-    with suppress(OSError):  # the process has ended
+    with suppress(OSError):  # the process has ended, or there is no /proc
         folder = Path(f"/proc/{process}")
         seconds = sum(map(int, _read_fields(folder)[11:13])) / _TICKS_A_SECOND  # in user mode and in the kernel
         for thread in folder.joinpath("task").iterdir():
-            states.add(_read_fields(thread)[0])
-            for child in thread.joinpath("children").read_text().split():
-                states_of_child, seconds_of_child = _inspect(int(child))
-                states |= states_of_child
-                seconds += seconds_of_child
+            with suppress(OSError):  # this thread has ended, or the kernel lists no children
+                states.add(_read_fields(thread)[0])
+                for child in thread.joinpath("children").read_text().split():
+                    states_of_child, seconds_of_child = _read_states_and_seconds(int(child))
+                    states |= states_of_child
+                    seconds += seconds_of_child
     return states, seconds
 
 

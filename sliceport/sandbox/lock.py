@@ -11,12 +11,12 @@ from typing import IO
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock a file inside the `with` block. The system releases the lock if the process dies.
+    """Hold a lock on a file during the `with` block. The system releases the lock if the process dies.
 
     Wait while another process has the lock. Make the file and its folder if they are missing.
 
     Raises:
-        OSError: The file cannot be opened, or its folder cannot be made.
+        OSError: The file cannot be opened or locked, or its folder cannot be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
@@ -33,7 +33,7 @@ if sys.platform == "win32":
             try:
                 file.seek(0)  # `locking` locks from the position in the file, and mode `a` may begin at its end
                 msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            except OSError:
+            except PermissionError:  # the lock is held; other errors occur on drives without locks
                 time.sleep(0.2)
             else:
                 return

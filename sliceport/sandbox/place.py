@@ -39,7 +39,7 @@ def fill_folder(
     others: Sequence[str] = (),
     overwrite: bool = False,
 ) -> None:
-    """Write a folder as a whole: fill a scratch folder, and rename it or let `collect_placements` defer the renaming.
+    """Write a folder as a whole: fill a scratch folder, then rename it. `collect_placements` can defer the renaming.
 
     Args:
         directory: The output folder.
@@ -53,7 +53,7 @@ def fill_folder(
         UsageError: The folder exists and must be kept, cannot be made or written, or has a name that Windows forbids.
     """
     target = Path(directory)
-    _refuse_name(target)
+    _check_windows_name(target)
     if os.path.lexists(target):
         if not overwrite:
             raise _existing_target_error(target, "folder")
@@ -71,13 +71,13 @@ def fill_folder(
 
 
 def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
-    """Return the relative path of a file or folder that matches no pattern. Return None if all match one."""
+    """Return the relative path of an entry that matches no pattern or links to a folder; None if all entries fit."""
 
-    def fail(error: OSError) -> None:
+    def raise_error(error: OSError) -> None:  # by default, `os.walk` skips folders that it cannot read
         raise error
 
     folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]  # a folder is expected if a file in it is
-    for base, subfolders, files in os.walk(folder, onerror=fail):  # symlinks are not followed
+    for base, subfolders, files in os.walk(folder, onerror=raise_error):  # symlinks are not followed
         for name in sorted((*subfolders, *files)):
             entry = Path(base, name)
             path = entry.relative_to(folder).as_posix()
@@ -116,8 +116,8 @@ def write_files(
             _rename_or_defer(Placement(scratch, tuple((scratch / file.name, file) for file in files), overwrite))
 
 
-def check_not_read(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
-    """Refuse to write files over data files of a model, also if a file to be written is a link to a data file.
+def refuse_data_files(files: Iterable[Path], data_files: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to write files over data files of a model, even through a link.
 
     Raises:
         UsageError: A file to be written is a data file.
@@ -135,21 +135,21 @@ def check_output(file: Path, *, overwrite: bool) -> None:
         UsageError: See `write_files`.
     """
     _refuse_target(file, overwrite)
-    with _scratch_beside(file):
+    with _scratch_beside(file):  # fails if the folder is not writable
         pass
 
 
 def _refuse_target(file: Path, overwrite: bool) -> None:
-    """Raise a UsageError if `file` is a folder, exists and is to be kept, or has a name that Windows forbids."""
-    _refuse_name(file)
+    """Raise a UsageError if `file` is a folder, or exists without `overwrite`, or if Windows forbids its name."""
+    _check_windows_name(file)
     if os.path.isdir(file):
         raise UsageError(f"output '{file}' is a folder.")
     if os.path.lexists(file) and not overwrite:
         raise _existing_target_error(file, "name")
 
 
-def _refuse_name(target: Path) -> None:
-    """Raise UsageError for a name that Windows does not allow."""
+def _check_windows_name(target: Path) -> None:
+    """Raise a UsageError on Windows for a name that Windows does not allow."""
     if sys.platform == "win32" and _NOT_FOR_WINDOWS.fullmatch(target.name):
         raise UsageError(f"output '{target}' has a name that Windows does not allow for files; give another name.")
 
@@ -161,16 +161,16 @@ def _existing_target_error(target: Path, noun: str) -> UsageError:
 
 
 def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
-    """Rename a file or folder; a file replaces an existing one if `overwrite` is set.
+    """Rename a file or folder. If `overwrite` is set, a file replaces an existing one.
 
-    On Windows, retry for 2 s if another process has the file open.
+    `overwrite` has no effect on folders. On Windows, retry for 2 s if another process has the file open.
 
     Raises:
-        OSError: The system refuses, or the target exists and `overwrite` is not set.
+        OSError: The system refuses, or the target exists as a file and `overwrite` is not set.
     """
     rename: Callable[[Path], object] = source.rename
     if not source.is_dir():
-        rename = source.replace if overwrite else partial(_link, source)
+        rename = source.replace if overwrite else partial(_rename_without_replacing, source)
     deadline = time.monotonic() + _RETRY_TIME
     while True:
         try:
@@ -182,13 +182,13 @@ def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
         time.sleep(0.02)
 
 
-def _link(source: Path, target: Path) -> None:
-    """Rename a file to a free name by a hard link, because a rename would replace a file that another process made."""
+def _rename_without_replacing(source: Path, target: Path) -> None:
+    """Rename a file by a hard link, because a rename would replace a file that another process made."""
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
         raise
-    except (OSError, NotImplementedError):  # the file system has no hard links, so the target may be replaced
+    except (OSError, NotImplementedError):  # no hard link can be made; the target may then be replaced
         source.replace(target)
     else:
         source.unlink()
@@ -196,10 +196,10 @@ def _link(source: Path, target: Path) -> None:
 
 @contextmanager
 def _scratch_beside(target: Path) -> Iterator[Path]:
-    """Make a scratch folder beside a file or folder. Remove it afterwards, unless another process renames its files.
+    """Make a scratch folder beside a file or folder. Remove it afterwards unless `_rename_or_defer` deferred it.
 
     Raises:
-        UsageError: The folder cannot be made, or the `with` block raises an OSError.
+        UsageError: The file system refuses the folder or the target's name, or the `with` block raises an OSError.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -216,13 +216,14 @@ def _scratch_beside(target: Path) -> Iterator[Path]:
     try:
         yield folder
     except OSError as error:
-        raise _write_error(target, error) from None
+        raise _to_usage_error(target, error) from None
     finally:
         if _deferral is None or all(placement.scratch != folder for placement in _deferral.placements):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_error(target: Path, error: OSError) -> UsageError:
+def _to_usage_error(target: Path, error: OSError) -> UsageError:
+    """Return the error for an output that cannot be written."""
     return UsageError(f"output '{target}' cannot be written ({error.strerror or error}).")
 
 
@@ -249,14 +250,14 @@ class Placement:
         try:
             _rename(self.pairs, self.overwrite)
         except OSError as error:
-            raise _write_error(self.pairs[-1][1], error) from None  # the path that the user gave is last
+            raise _to_usage_error(self.pairs[-1][1], error) from None  # the path that the user gave is last
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 def _rename_or_defer(placement: Placement) -> None:
-    """Rename new files to their final paths. If `collect_placements` collects this output, add them to the list."""
-    if _deferral is not None and _deferral.output == placement.pairs[-1][1]:
+    """Rename new files to their final paths, or add the placement to the list that `collect_placements` yielded."""
+    if _deferral is not None and _deferral.output == placement.pairs[-1][1]:  # the path that the user gave is last
         _deferral.placements.append(placement)
     else:
         _rename(placement.pairs, placement.overwrite)
@@ -279,7 +280,7 @@ def collect_placements(output: Path, owner: str) -> Iterator[list[Placement]]:
     """Yield a list that collects the new files of an output. Another process renames them to their final paths.
 
     Args:
-        output: The path of the file or folder that the user asked for. Other files may lie beside it.
+        output: The path of the file or folder that the user asked for.
         owner: A name that `new_name` returned to the other process. The names of scratch folders contain it, so that
             `remove_scratch` finds them if this process dies.
     """
@@ -337,10 +338,10 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
 
 
 def _put_back(pairs: Sequence[tuple[Path, Path]], aside: Path | None) -> None:
-    """Undo an interrupted `_rename`: move new files back, and the old files from the folder `aside` to their paths."""
+    """Undo an interrupted `_rename`. Raise a UsageError if old files in the folder `aside` cannot be put back."""
     try:
         for new, target in pairs:
-            if os.path.lexists(target) and not os.path.lexists(new):
+            if os.path.lexists(target) and not os.path.lexists(new):  # otherwise `target` is still the old file
                 move(target, new)
             if aside is not None and os.path.lexists(aside / target.name):
                 move(aside / target.name, target)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 def new_name() -> str:
     """Return a new name for a scratch file or folder, with the machine and the id of this process in it."""
-    return f"{_own_machine()}-{os.getpid()}-{os.urandom(8).hex()}"
+    return f"{_machine_name()}-{os.getpid()}-{os.urandom(8).hex()}"
 
 
 @cache
-def _own_machine() -> str:
-    """Return the name of this machine and of its namespace of process ids. Each container has its own namespace."""
+def _machine_name() -> str:
+    """Return a name for this machine and the PID namespace of this process. Each container has its own namespace."""
     import socket  # takes a while, and most commands write nothing
 
     parts = [socket.gethostname()]
@@ -48,7 +48,7 @@ def remove_abandoned(folder: Path, prefix: str = "") -> None:
 def is_abandoned(name: str) -> bool:
     """Return whether the process that got a name from `new_name` ran on this machine and has ended."""
     machine, _, process = name.rpartition("-")[0].rpartition("-")  # MACHINE-PROCESS-RANDOM
-    if machine != _own_machine() or not process.isdecimal():
+    if machine != _machine_name() or not process.isdecimal():
         return False
     if sys.platform == "win32":
         from sliceport.sandbox.windows import has_ended

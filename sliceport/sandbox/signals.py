@@ -42,10 +42,10 @@ _is_shielded = False
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` for the first SIGINT or SIGTERM. Leave alone a signal that the process ignores or handles.
+    """Raise `Stopped` for the first SIGINT or SIGTERM outside `shielded`.
 
-    Later signals are ignored until the process ends, so that they do not interrupt the clean-up. Do nothing outside the
-    main thread, where Python cannot set handlers.
+    Leave alone a signal that the process ignores or handles. Later signals are ignored until the process ends, so that
+    they do not interrupt the clean-up. Do nothing outside the main thread, where Python cannot set handlers.
     """
     stopped: list[int] = []
 
@@ -69,7 +69,7 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Ignore SIGINT and SIGTERM during the block, which must lie in a block of `stoppable`. Such signals are lost."""
+    """Ignore SIGINT and SIGTERM in this block inside a `stoppable` block. Such signals are lost. Do not nest blocks."""
     global _is_shielded  # noqa: PLW0603 - a signal concerns the whole process
     _is_shielded = True
     try:

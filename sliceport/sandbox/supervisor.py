@@ -99,8 +99,8 @@ def call(
         args: Its arguments; they and the result are pickled.
         timeout: Seconds that the call may take, the start of the child included; None for no limit.
         memory: Bytes that the child, and each process that it starts, may allocate beyond what it has; enforced on
-            Linux alone. If this process itself answers a call, the limit of that call holds as well.
-        is_isolated: Whether the function must use another child for code that may crash; see `child.is_expendable`.
+            Linux alone. In a child, the limit of the call that the child is answering also applies.
+        is_isolated: Whether the function must use a child of its own for risky code; see `child.is_expendable`.
         forks: Whether a new child serves this call alone, forked if that is safe. By default an idle child serves it.
         log: The descriptor for the output of a new child that serves this call alone. By default the output goes to a
             file for `ChildDied.stderr`.
@@ -124,7 +124,7 @@ def call(
 
 
 def _can_fork() -> bool:
-    """Return whether a fork is safe.
+    """Return whether a fork is safe, as far as Python can tell: threads of C libraries are not counted.
 
     Libraries of macOS fail after a fork. A lock that another thread holds would stay locked in the child.
     """
@@ -132,7 +132,7 @@ def _can_fork() -> bool:
 
 
 def call_with_retry(function: Callable[..., Any], *args: Any, timeout: float | None = None, **options: Any) -> Any:
-    """Call a function in a child process. If the child crashes, repeat the call in another with `is_isolated` set.
+    """Call a function in a child process. If the child crashes, repeat the call once with `is_isolated`.
 
     The other arguments and the errors are those of `call`. Both calls together may take `timeout` seconds.
     """
@@ -140,7 +140,7 @@ def call_with_retry(function: Callable[..., Any], *args: Any, timeout: float | N
     try:
         return call(function, *args, timeout=timeout, **options)
     except ChildCrashed as error:
-        logger.debug("the call is repeated, isolated: its process %s", error)
+        logger.debug("the process of a call %s; the call is repeated with is_isolated", error)
     remaining = None if timeout is None else max(timeout - (time.monotonic() - start), 0.0)
     try:
         return call(function, *args, timeout=remaining, is_isolated=True, **options)

@@ -35,7 +35,7 @@ if sys.platform == "win32":
         )
 
     def _load() -> ctypes.WinDLL:
-        """Load the functions. By default, ctypes takes results and arguments for int and so cuts off 64-bit handles."""
+        """Load the functions and declare their types, because ctypes would truncate 64-bit handles to int."""
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         kernel.CreateJobObjectW.restype = wintypes.HANDLE
         kernel.CreateJobObjectW.argtypes = (ctypes.c_void_p, wintypes.LPCWSTR)
@@ -52,13 +52,13 @@ if sys.platform == "win32":
     class Job:
         """A job object, which ends its processes and their descendants when this process ends or calls `kill`.
 
-        `process` is the id of a process that has not started other processes yet. If it has ended, the job is empty.
+        `pid` is the id of a process without children. The job stays empty if this process cannot be opened any more.
 
         Raises:
             OSError: The system makes no job object.
         """
 
-        def __init__(self, process: int) -> None:
+        def __init__(self, pid: int) -> None:
             self._kernel = _load()
             self._handle = self._kernel.CreateJobObjectW(None, None)
             if not self._handle:
@@ -67,7 +67,7 @@ if sys.platform == "win32":
             self._kernel.SetInformationJobObject(
                 self._handle, _EXTENDED_LIMITS, ctypes.byref(limits), ctypes.sizeof(limits)
             )
-            opened = self._kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, False, process)
+            opened = self._kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, False, pid)
             if opened:
                 self._kernel.AssignProcessToJobObject(self._handle, opened)
                 self._kernel.CloseHandle(opened)
@@ -80,7 +80,7 @@ if sys.platform == "win32":
         def close(self) -> None:
             """End the processes, and release the job."""
             if self._handle:
-                self._kernel.CloseHandle(self._handle)
+                self._kernel.CloseHandle(self._handle)  # ends the processes, by _KILL_ON_CLOSE
                 self._handle = None
 
     def has_ended(process: int) -> bool:

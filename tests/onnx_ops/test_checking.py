@@ -137,6 +137,12 @@ def test_what_holds_for_some_sizes_only_is_fragile(graph: str, opset: int, findi
     assert described(sliceport.check(parse(graph, opset))) == [f"fragile {finding}"]
 
 
+def test_command_for_a_node_without_a_selected_engine_has_no_target() -> None:
+    graph = f"(float[n] x) => (float[m] y) {FLIP.replace('{-1}', '{-3}', 1)} {{ y = Slice(x, s, e, a, t) }}"
+    (rule,) = sliceport.check(parse(graph, 13), engines=["onnxruntime-cuda"]).to_json("m.onnx")["rules"].values()
+    assert (rule["engines"], rule["help"]) == ([], "sliceport harden m.onnx -o OUT")
+
+
 DIMS = (("n", 4), (2, "n", 2), ("n", 2, "n"))
 ENTRIES = (-1, 0, 2, 4, "n")
 SIZED = "d = Shape(v)  g = Gather(d, at)  n = Unsqueeze(g, zero)"

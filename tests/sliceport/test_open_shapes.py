@@ -10,8 +10,8 @@ from onnx_models import save
 
 import sliceport
 from sliceport.errors import ModelError
-from sliceport.formats import DeclaredShapes, declared_shapes
-from sliceport.open_shapes import choose_sizes
+from sliceport.formats import DeclaredShapes, InputShapes, declared_shapes
+from sliceport.open_shapes import choose_sizes, fill_sizes
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,21 @@ from sliceport.open_shapes import choose_sizes
 )  # fmt: skip
 def test_sizes_are_chosen(declared: DeclaredShapes, chosen: dict[str, tuple[int, ...]]) -> None:
     assert choose_sizes(declared) == chosen
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "chosen", "filled"),
+    [
+        ({"x": ("b", 3), "y": ("b", None)}, {"x": (23, 3)}, {"y": (23, 29)}, {"y": (23, 1)}),
+        ({"x": ("past+1",), "y": ("past+1", "past")}, {"x": (5,)}, {"y": (5, 23)}, {"y": (5, 1)}),
+        ({"x": ("None",), "y": (None,)}, {"x": (4,)}, {"y": (2,)}, {"y": (1,)}),
+    ],
+)
+def test_given_sizes_hold_for_the_same_symbols_only(
+    declared: DeclaredShapes, given: InputShapes, chosen: InputShapes, filled: InputShapes
+) -> None:
+    assert choose_sizes(declared, given) == chosen
+    assert fill_sizes(declared, given, 1) == filled
 
 
 def test_sizes_stay_distinct_where_there_are_many() -> None:

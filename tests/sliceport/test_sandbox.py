@@ -21,10 +21,13 @@ import sandbox_calls
 import sandbox_child
 from processes import assert_gone, children, descriptors_left, ticks
 
+from sliceport import progress
 from sliceport.errors import ModelError, UsageError, is_out_of_memory
-from sliceport.sandbox import child, child_process, supervisor
+from sliceport.progress import listen_to_progress
+from sliceport.sandbox import child, child_process, held_up, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.sandbox.held_up import is_held_up
+from sliceport.sandbox.lock import locked
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -279,10 +282,44 @@ def test_process_that_computes_is_held_up_unless_it_has_had_its_time() -> None:
     assert not is_held_up(process.pid, 600)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the threads of a process")
+def test_thread_that_ends_while_threads_are_read_hides_no_other_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_fields(folder: Path) -> list[str]:
+        if folder.parent.name == "task" and folder.name == str(process.pid):
+            raise FileNotFoundError
+        return read(folder)
+
+    read = held_up._read_fields
+    code = "import threading; threading.Thread(target=lambda: sum(0 for _ in iter(int, 1))).start()"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        while len(os.listdir(f"/proc/{process.pid}/task")) < 2:
+            time.sleep(0.02)
+        monkeypatch.setattr(held_up, "_read_fields", read_fields)
+        try:
+            assert is_held_up(process.pid, 600)
+        finally:
+            process.kill()
+
+
+def test_file_that_cannot_be_locked_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    function = "msvcrt.locking" if sys.platform == "win32" else "fcntl.flock"
+    monkeypatch.setattr(function, Mock(side_effect=OSError(errno.EINVAL, "no locks")))
+    with pytest.raises(OSError, match="no locks"), locked(tmp_path / "file"):
+        pass
+
+
 def test_child_without_a_thread_for_its_time_limit_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Timer, "start", Mock(side_effect=RuntimeError("can't start new thread")))
     with pytest.raises(ChildNotStarted, match=r"^could not be started \(can't start new thread\)$"):
         supervisor.call(os.getpid, timeout=60)
+
+
+def test_error_of_a_progress_listener_is_raised_as_it_is() -> None:
+    def fail(_: str) -> None:
+        raise RuntimeError("the terminal is closed")
+
+    with listen_to_progress(fail), pytest.raises(RuntimeError, match=r"^the terminal is closed$"):
+        supervisor.call(progress.say, "halfway", timeout=60)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the descriptors of a process")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -52,6 +53,13 @@ def test_nodes_of_one_name_count_one_by_one() -> None:
 
 
 # Operator sets.
+
+
+def test_json_has_the_notes_of_the_hardening_and_of_the_verification() -> None:
+    _, result = harden(parse("(float[4] x) => (float[2] y) { y = Slice<starts = [2], ends = [9]>(x) }", 9))
+    result = replace(result, verification=replace(result.verification, notes=("one input",)))
+    assert result.to_json()["notes"] == [*result.changes.notes, "one input"]
+    assert len(result.to_json()["notes"]) == 2
 
 
 def test_old_operator_set_is_raised_and_metadata_stay() -> None:
