@@ -23,7 +23,7 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
     Operators, attributes, functions, domains and external data files keep their names.
 
     A weight is a tensor of several floats, or of several integers of at most 8 bits, but not the scales of a Resize.
-    Its finite elements become normally distributed ones with the same mean, standard deviation and bounds.
+    Its finite elements become normal random numbers with the old mean and standard deviation, clipped to the old range.
 
     The copy itself contains its random weights. All other tensors of external data files stay in these files, which are
     in `data_folder`.
@@ -34,7 +34,8 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
     nodes = list(all_nodes(copy.graph, *copy.functions))
     scales = {name for node in nodes if node.op_type in ("Resize", "Upsample") for name in node.input[1:] if name}
     for node in nodes:
-        for attribute in node.attribute if node.op_type == "Constant" and not scales.isdisjoint(node.output) else ():
+        holds_scales = node.op_type == "Constant" and not scales.isdisjoint(node.output)
+        for attribute in [each for each in node.attribute if holds_scales and each.HasField("t")]:
             attribute.t.name = node.output[0]  # so that the name marks the tensor in the loop below
     names: dict[str, str] = {}
     for message in list(_walk(copy)):  # a list, because messages are removed on the way
@@ -69,9 +70,9 @@ def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Gen
 
 
 def _rename(message: Any, names: dict[str, str]) -> None:
-    """Rename the fields of one protobuf message, without the messages inside it, and remove its `_DESCRIPTIONS`.
+    """Replace the names in one protobuf message, without the messages inside it, and remove its `_DESCRIPTIONS`.
 
-    New names are added to `names`.
+    `names` maps old names to new ones. Missing names are added.
     """
     kind = message.DESCRIPTOR.name
 
