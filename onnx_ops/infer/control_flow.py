@@ -112,7 +112,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 def _never_stops(body: onnx.GraphProto, outputs: Sequence[Facts]) -> bool:
     """Return whether the body of a Loop returns a true condition after each iteration.
 
-    The body runs only if its own condition is true, and it may return this one.
+    A body that returns the condition that it gets never stops the Loop: it runs only if this condition is true.
     """
     if not outputs or len(body.input) < 2:
         return False
@@ -141,16 +141,16 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     for facts, axis in zip(body_outputs[state_count:], output_axes, strict=False):
         dims = facts.dims
         if dims is not None:
-            index = axis if axis >= 0 else axis + len(dims) + 1
+            index = axis if axis >= 0 else axis + len(dims) + 1  # the output has one axis more than `dims`
             dims = (*dims[:index], length, *dims[index:])
         outputs.append(Facts(facts.element, dims))
     return outputs
 
 
 def keep_sizes(before: Facts, after: Facts) -> Facts:
-    """Return the facts of a value that hold before and after an iteration of a Loop: its type and equal sizes.
+    """Return the facts that a carried value of a Loop keeps between two states: its type, and the equal sizes.
 
-    The result has no shapes of the elements of a sequence, because an iteration may insert others.
+    Symbols are dropped. The result has no shapes of the elements of a sequence, because an iteration may insert others.
     """
     same_rank = before.dims is not None and after.dims is not None and len(before.dims) == len(after.dims)
     pairs = zip(before.dims or (), after.dims or (), strict=False)

@@ -62,8 +62,8 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
 def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a Concat with the correct size on its axis. onnx before 1.23 adds the sizes in 32 bits.
 
-    A size of 0 on another axis becomes None unless all inputs have it, because onnxruntime ignores the sizes of empty
-    inputs there. It adds their sizes on the axis of the Concat.
+    A size of 0 on another axis becomes None unless all inputs have it: for empty inputs, onnxruntime adds only the
+    sizes on the axis of the Concat, and ignores all other sizes.
     """
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):
@@ -116,7 +116,7 @@ def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dim
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])
     if len(inputs) > 1 and node.input[1]:
-        # Unknown axes may be negative, so -1 stands for them. onnx infers no sizes from unknown axes.
+        # Unknown axes may be negative, so -1 stands for them. No size is lost, because onnx infers none then.
         axes = [-1] if inputs[1].data is None else inputs[1].data.reshape(-1).tolist()
     negative_axes = [axis for axis in axes if axis < 0]
     if dims is None or (negative_axes and not attributes.get("keepdims", 1)):

@@ -15,8 +15,8 @@ import onnx
 from onnx_ops.infer.facts import Facts, open_elements, read_type
 from onnx_ops.model.views import Dims
 
-# Operators of ONNX and onnxruntime whose output sizes depend on elements of their inputs, except on those of the first
-# of several inputs.
+# Operators of ONNX and onnxruntime whose output sizes depend on elements of an input. If there are several inputs, the
+# elements of the first input have no effect.
 _SIZED_BY_ELEMENTS = frozenset(
     "AffineGrid BeamSearch BifurcationDetector BlackmanWindow CenterCropPad Col2Im Compress ConstantOfShape "  # noqa: SIM905
     "ConvTransposeWithDynamicPads CropAndResize DFT DynamicTimeWarping Expand GreedySearch HammingWindow HannWindow "
@@ -65,9 +65,10 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto, *, uses_numbers: bo
 def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
     """Return whether a type that is declared for an output of an operator without inference may be used as it is.
 
-    No trial confirms numbers of such an output. If the inputs of the node have open sizes, the type is used only if it
-    has the symbols of all these sizes. A tool that infers the shapes of the operator writes these symbols. A missing
-    symbol means that the type is that of an example, or that a user has opened an axis of the model's inputs later.
+    No trial confirms numbers of such an output. If the inputs of the node have open sizes, the type must have the
+    symbols of all these sizes. A tool that infers the shapes of the operator writes these symbols. If one is missing,
+    the sizes may come from an example, or an axis of the model's inputs was opened later. If elements decide the sizes
+    (see `_SIZED_BY_ELEMENTS`), these elements must be known.
     """
     symbols = {dim.dim_param for dim in declared.tensor_type.shape.dim}
     present = [facts for name, facts in zip(node.input, inputs, strict=True) if name]

@@ -62,8 +62,8 @@ def evaluate(node: onnx.NodeProto, inputs: Sequence[Array | None], opset: int) -
     # Before operator set 7, `broadcast` may align the smaller input with any axis, which the reference does not do.
     is_old_broadcast = opset < BROADCAST_OPSET and attributes.get("broadcast")
     # onnx 1.18 reduces all axes if the list of axes is empty, whatever noop_with_empty_axes is.
-    has_no_axes = node.op_type in _REDUCING and len(arrays) > 1 and not arrays[1].size
-    if not arrays or is_old_broadcast or has_no_axes or not _computes_alike(node.op_type, arrays):
+    has_empty_axes = node.op_type in _REDUCING and len(arrays) > 1 and not arrays[1].size
+    if not arrays or is_old_broadcast or has_empty_axes or not _computes_alike(node.op_type, arrays):
         return ()
     own_function = _FUNCTIONS.get(node.op_type)
     try:
@@ -129,7 +129,8 @@ def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
         return False
     ratios = [number.as_integer_ratio() for number in numbers]
     scale = max(denominator for _, denominator in ratios)  # a power of 2, so products with it are exact
-    # Some engines take much smaller floats for 0.
+    # In units of 1 / scale, the numbers are integers that 32-bit floats store exactly. The bound of `scale` excludes
+    # numbers that are so small that some engines take them for 0.
     if scale < _EXACT_INTEGERS_END and all(abs(n) * (scale // d) < _EXACT_INTEGERS_END for n, d in ratios):
         return True
     # The length is this quotient rounded up. It must not be so close to an integer that rounding errors change it.

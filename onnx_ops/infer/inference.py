@@ -43,7 +43,7 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
     except Exception as error:
         if is_out_of_memory(error):
             raise MemoryError from error
-        # The graphs are nested too deep for `propagate` or for protobuf, whose error is of no package required here.
+        # Graphs nested too deep. DecodeError is compared by name, because this package does not require protobuf.
         if not isinstance(error, RecursionError) and type(error).__name__ != "DecodeError":
             raise
         return {}

@@ -57,6 +57,7 @@ class Evidence:
         """Update the findings if the inferred facts of a value do not confirm a declared number."""
         dims = declared.tensor_type.shape.dim
         numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+        # Without a trial, `facts.dims` suffices: a size is open there if the alternatives differ in this size.
         alternatives = facts.alternatives if self.is_trial else ()
         for inferred_dims in (*alternatives, facts.dims):
             sizes = (None,) * len(numbers) if inferred_dims is None else inferred_dims

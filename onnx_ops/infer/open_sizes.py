@@ -66,7 +66,7 @@ class OpenSizes:
         while (owner := self._owners.get(id(node.graph))) is not None:
             inputs = [value for value in owner.inputs if value is not None]
             if is_standard(owner, "Scan"):
-                # If another axis is scanned and its size is 0, onnxruntime's Scan itself ends the process.
+                # Only axis 0 counts: if another axis has size 0 and is scanned, onnxruntime's Scan ends the process.
                 scan_inputs = inputs[len(inputs) - read_int(owner, "num_scan_inputs", 0) :]
                 decides = any(self.size_of(value, 0) == name for value in scan_inputs)
             else:  # the condition of an If, or the count and condition of a Loop: if computed, any size may decide

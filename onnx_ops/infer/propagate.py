@@ -84,7 +84,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         return propagation
 
     first = run(Trust.ALL)
-    # With numbers for open sizes, the inputs of custom operators do not show which sizes were open.
+    # In a trial with sizes, the inputs of custom operators do not show which sizes were open, so nothing is trusted.
     trust, misdeclared = find_misdeclared(
         first.evidence, lambda sizes: run(Trust.NONE if sizes else Trust.CUSTOM, sizes).evidence
     )
@@ -151,11 +151,11 @@ class _Propagation:
     ) -> list[Facts]:
         """Visit the nodes of a graph, store and report the facts of its values, and return the facts of its outputs.
 
-        For a subgraph, `input_facts` hold for its inputs in each iteration, and `arguments` before the first iteration.
-        `arguments` are read only to judge declared numbers. These numbers are used if `trusts_inputs` is true.
+        For the inputs of a subgraph, `input_facts` hold in each iteration, and `arguments` in the first iteration, to
+        judge the numbers that the inputs declare. These numbers are used only if `trusts_inputs` is true.
         """
         scope.declare((*graph.output, *graph.value_info))
-        # A caller may replace the initializer of an input, so that its elements are only a default.
+        # A caller may replace the initializer of an input, so the elements of the initializer are only a default.
         has_defaults = is_main and self._model.ir_version >= REPLACEABLE_VERSION
         replaceable = {value.name for value in graph.input} if has_defaults else set()
         for tensor in graph.initializer:
@@ -273,7 +273,7 @@ class _Propagation:
         """Visit a subgraph of a node and return the facts of its outputs.
 
         The carried values of a Loop begin with the sizes before the first iteration. While an iteration changes sizes,
-        the body is visited again with these sizes open, and at last with all of them open.
+        the body is visited again with these sizes open. In the fourth and last visit, the ranks are open, too.
         """
         if node.op_type != "Loop" or not arguments:
             return self._visit_graph(graph, scope.enter(), arguments, arguments)
@@ -283,7 +283,8 @@ class _Propagation:
             inner = scope.enter()
             input_facts = [*arguments[:2], *carried]
             outputs = self._visit_graph(graph, inner, input_facts, arguments, trusts_inputs=visit == 0)
-            # The inputs begin with the iteration number and the condition, and the outputs with the condition.
+            # The inputs begin with the iteration number and the condition, and the outputs with the condition. In the
+            # first visit, declared types may have completed the facts of the inputs.
             before = carried if visit else [inner.facts[value.name] for value in graph.input[2:]]
             carried = [keep_sizes(*pair) for pair in zip(before, outputs[1:], strict=False)]
             if visit == 3 or [each.dims for each in carried] == [keep_sizes(each, each).dims for each in before]:

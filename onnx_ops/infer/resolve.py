@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def has_open_inputs(model: ModelView) -> bool:
-    """Return whether an input has an open size or an unknown rank. Constants of early IR versions do not count."""
+    """Return whether an input, other than a constant, has an open size or an unknown rank."""
     inputs = [value for value in model.graph.inputs if value.const_value is None]
     return any(static_sizes(dims_of(value.shape)) is None for value in inputs)
 
@@ -50,7 +50,7 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
     sizes: dict[str, int] = {}
     contradicted = set()
     _open_unconfirmed_numbers(model)
-    for name in sorted(shapes, key=lambda name: name in outputs):  # inputs first: their size of a symbol wins
+    for name in sorted(shapes, key=lambda name: name in outputs):  # inputs first: `| sizes` keeps their sizes
         value = outputs.get(name) or inputs.get(name)
         if value is None:
             input_names = ", ".join(repr(v.name) for v in inputs.values() if v.const_value is None)
@@ -72,8 +72,8 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
 def _open_unconfirmed_numbers(model: ModelView) -> None:
     """Open the numbers that custom operators declare for sizes that may depend on open sizes of the model's inputs.
 
-    With shapes from the user, inference cannot see that these sizes were open. If it finds wrong numbers of other
-    operators without these shapes, nothing is opened, because these numbers show if the shapes are those of the export.
+    Call this before shapes are bound: later, inference cannot see that these sizes were open. If inference finds wrong
+    numbers of other operators, nothing is opened. Those numbers then show if the bound shapes are those of the export.
     """
     outputs = [output for node in all_nodes(model.graph) if usual_name(node.domain) for output in node.outputs]
     if all(output.shape is None for output in outputs) or not has_open_inputs(model):
@@ -89,7 +89,7 @@ def _open_unconfirmed_numbers(model: ModelView) -> None:
 
 
 def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:
-    """Raise a UsageError if a given shape does not fit the declared one. Add the sizes of its symbols to `sizes`."""
+    """Raise a UsageError if a given shape does not fit the declared one. Store the sizes of symbols in `sizes`."""
     if len(declared) != len(shape):
         raise UsageError(
             f"input {name!r} has rank {len(declared)}, but its given shape {list(shape)} has rank {len(shape)}."
@@ -118,7 +118,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(dim: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbol or formula; a symbol, formula or None if the size is open or would be negative."""
+    """Return the size of a symbol or formula. If the size is open or negative, return a symbol, formula or None."""
     if dim in sizes:
         return sizes[dim]
     if dim.isidentifier():
@@ -216,7 +216,7 @@ def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> s
 def fold_nodes(
     model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], facts: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
-    """Replace nodes with known outputs by constants. Constants and nodes with an output of a graph stay.
+    """Replace nodes with known outputs by constants. Constants, and nodes that compute an output of a graph, stay.
 
     Returns:
         For each replaced node of `slicing`, by the `id` of the node: the bytes of each output.

@@ -164,7 +164,7 @@ def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Fac
 
 
 def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
-    """Return the type, shape and elements of a Constant, or None if it has no numbers. onnx infers no elements."""
+    """Read a Constant with its elements, which onnx does not infer. Return None for strings or a sparse tensor."""
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t

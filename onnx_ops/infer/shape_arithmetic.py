@@ -148,7 +148,7 @@ def divide(a: int, b: int) -> int | None:
 
 
 def _mod(a: int | None, b: int | None) -> int | None:
-    # Without fmod, the remainder has the sign of the divisor, as in Python. It is open for a divisor of 0 or None.
+    # Without fmod, the remainder has the sign of the divisor, as in Python. It is open if b is 0, or if a or b is open.
     return None if a is None or not b else a % b
 
 
