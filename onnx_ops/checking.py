@@ -163,7 +163,7 @@ class _Checker:
                 return
 
     def _check(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find broken rules, defects and fragility of a node. `scope` has a `node.attribute` for each outer graph."""
+        """Find broken rules, defects and fragility of a node. `scope` is its scope by `scoped_nodes`."""
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif id(node) in self._body_sizes:
@@ -207,12 +207,12 @@ class _Checker:
         """
         values = [size for size in target if not isinstance(size, int)]
         # A value with another shape than (1,) does not stand for exactly one size of the target.
-        may_hold_several = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in values)
-        if data.shape is None or -1 not in target or may_hold_several:
+        may_not_be_one_size = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in values)
+        if data.shape is None or -1 not in target or may_not_be_one_size:
             return
         sizes = [size if isinstance(size, int) else self._open_sizes.trace(size) for size in target]
         dims = [self._open_sizes.size_of(data, axis) for axis in range(len(data.shape))]
-        # The open sizes that the output keeps: the target has a 0 or the same open size at the index of their axis.
+        # The output keeps an open size if the target has a 0, or the same open size, at the index of its axis.
         open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
         # Beyond the rank of the data, a 0 has no axis to copy from, so the Reshape fails.
         open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]

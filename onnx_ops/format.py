@@ -214,7 +214,7 @@ def _harden_portably(
         was_opset_raised,
     )
 
-    def verify_by_reading(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
+    def verify_in_reading(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
         original = to_ir(source)
@@ -231,7 +231,7 @@ def _harden_portably(
             change=lambda copied: harden_portably(
                 copied, profile, options.get("without", ()), options.get("read_as"), raises_opset=raises_opset
             ),
-            verify=verify_by_reading,
+            verify=verify_in_reading,
             options=options,
         )
 
@@ -264,8 +264,8 @@ def _change(
         options: The options of the command.
 
     Returns:
-        The report, the verification if there is one, and the changed model: an `onnx_ir.Model` if `model` is one,
-        otherwise a ModelProto, the given one if nothing can change. None for a path, or if the verification fails.
+        The report, the verification if there is one, and the changed model. The changed model is None if `model` is a
+        path or the verification fails. Otherwise it has the type of `model`, and may be the given ModelProto itself.
 
     Raises:
         UsageError, ModelError: See `read_to_change` and `write_model`. The errors of `change` pass through.

@@ -1,6 +1,6 @@
 """`ov_ext::StridedSlice` in standard operators, for any masks and ranks, and for indices computed at run time.
 
-onnxscript reads this file's source, so the function uses only the subset of Python that it supports.
+onnxscript reads this file's source, so the function uses only the subset of Python that onnxscript supports.
 """
 
 # mypy: ignore-errors

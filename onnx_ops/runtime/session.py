@@ -181,7 +181,7 @@ def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[s
 
 
 def _from_python(value: Any) -> Value:
-    """Convert an output of onnxruntime: a sequence, or keys and values of a map, to a tuple, an empty one to None."""
+    """Convert an output of onnxruntime. Sequences become tuples, and maps become tuples of their keys and values."""
     if isinstance(value, list):
         return tuple(map(_from_python, value))
     if isinstance(value, dict):
@@ -191,7 +191,7 @@ def _from_python(value: Any) -> Value:
 
 
 def _from_ort(value: Any) -> npt.NDArray[Any]:
-    """Convert a tensor in an OrtValue to an array of the types that `Captured.array` returns."""
+    """Convert a tensor in an OrtValue to an array of a type that `Captured.array` returns."""
     if value.data_type() == "tensor(string)":
         return Captured.of(value.numpy()).array()
     # The bytes are copied, because `numpy()` refuses types that NumPy lacks, such as bfloat16 and int4. The address of

@@ -73,7 +73,7 @@ def _run_rest(graph: OnnxGraph, dml: Side, values: Mapping[str, Array], cases: S
 
     Return {} if no output is left, or if `values` lacks a value that the remaining nodes read.
     """
-    # Nodes before a refused node may be refused, too. To run them, make the values that refused nodes read outputs.
+    # Nodes before a refused node may be refused, too. They run because the inputs of refused nodes become outputs.
     read_names = [name for case in cases for name in case.main_node.reads]
     outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
     rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values)
@@ -83,7 +83,7 @@ def _run_rest(graph: OnnxGraph, dml: Side, values: Mapping[str, Array], cases: S
 def _find_refused_alone(
     graph: OnnxGraph, first: Case, dml: Side, cpu: Side, values: Mapping[str, Array]
 ) -> Iterator[Case]:
-    """Yield a case for each other node of the operator of `first` that, run alone, is refused with a similar message.
+    """Yield a case for each other node with the operator of `first` that is refused alone, with a similar message.
 
     Nothing is yielded if `first` has several nodes or is inside a body, or if the CPU provider fails on its inputs.
     """
@@ -105,8 +105,8 @@ def find_differences(
 ) -> tuple[Finding, ...]:
     """Find the first node that the provider computes differently on the way to each output.
 
-    An output gets no finding of its own if it differs only because of a node that was found for an earlier output. If
-    no part differs alone, a finding names only the output. If --timeout ends the search, the last one names the rest.
+    An output gets no finding of its own if it differs only because of a node found for an earlier output. If no part
+    differs alone, a finding names only the output. After --timeout, a last finding names the remaining outputs.
     """
     dml, cpu = _open_sides(device)
     findings: list[Finding] = []

@@ -102,7 +102,7 @@ def _index_bound(value: ir.Value) -> int:
                 pending += node.outputs
             elif node.op_type in _INDEXED and input_index == 1 and node.inputs[0] is not None:
                 with suppress(InvalidSlice):  # an unknown rank, or an axis that onnxruntime refuses
-                    sizes = sizes_of(node.inputs[0]) or ()  # no axis is in the range of an unknown rank
+                    sizes = sizes_of(node.inputs[0]) or ()  # an unknown rank becomes 0, for which no axis is valid
                     size = sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))]
                     bound = bound if size is None else min(bound, size)
     return max(bound, 1)  # an axis of size 0 has no valid index

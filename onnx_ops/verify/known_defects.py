@@ -31,7 +31,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    If a node is refused, each known defect that no finding names becomes a finding, because the refusal may hide it.
+    A refusal may hide known defects of any node. If there is one, each defect that no finding names becomes a finding.
 
     Args:
         findings: The findings.
@@ -58,7 +58,7 @@ def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Ma
     If values differ, the defects of the node's producers are added. `sources` maps each node to its producers, and
     `changes` each node to its change by hardening.
     """
-    # A fusion computes a node together with its producers, so their defects may show in the output of the node.
+    # A fusion computes a node together with its producers, so defects of producers may show in the node's output.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
     changed = [changes[name] for name in dict.fromkeys(nodes) if name in changes]
     causes = [(change, defect) for change in changed for defect in _directml_defects(change)]

@@ -70,7 +70,7 @@ class OnnxGraph:
 
     def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None, data_folder: str = "") -> None:
         graph = proto.graph
-        # The version becomes a part of the keys of kept runs.
+        # `diff` stores the results of runs by a key that contains this version.
         self._folder, self._data_version = data_folder, describe_data_files(proto, data_folder) if data_folder else ""
         self._proto, self._model = proto, model
         self._weights = {tensor.name: tensor for tensor in graph.initializer}
@@ -130,13 +130,13 @@ class OnnxGraph:
         """Return a model of the nodes with these numbers, which computes `outputs` from `inputs`; see `Graph`."""
         proto = self._empty_model()
         chosen = [self._nodes[i] for i in sorted(nodes)]
-        # A constant may be an output, too. `constants` are not constants of this model, but computed values.
+        # A constant may be an output, too. The argument `constants` has computed values instead.
         read_names = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
         self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)
         proto.graph.initializer.extend(to_tensor(name, array) for name, array in constants.items())
         proto.graph.input.extend(
-            onnx.ValueInfoProto(name=name, type=self._make_input_type(name, array, has_fixed_shapes))
+            onnx.ValueInfoProto(name=name, type=self._make_value_type(name, array, has_fixed_shapes))
             for name, array in inputs.items()
         )
         proto.graph.output.extend(onnx.ValueInfoProto(name=name, type=self._types.get(name)) for name in outputs)
@@ -154,8 +154,8 @@ class OnnxGraph:
         graph.node.extend(self._constant_nodes[name] for name in names if name in self._constant_nodes)
         graph.initializer.extend(self._weights[name] for name in names if name in self._weights)
 
-    def _make_input_type(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
-        """Return the type of the input `name` of a smaller model, which gets `array`.
+    def _make_value_type(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
+        """Return the type of the input or output `name` of a smaller model, whose value is `array`.
 
         The sizes are those of the array if shapes are fixed or if no size of the original model's inputs is open.
         Otherwise, a size is a number only if the original model declares the number that the array has.
@@ -275,7 +275,7 @@ class OnnxGraph:
         proto.graph.value_info.extend(graph.value_info)
         proto.graph.output.extend(graph.output)
         proto.graph.input.extend(
-            onnx.ValueInfoProto(name=name, type=self._make_input_type(name, array, has_fixed_shapes=True))
+            onnx.ValueInfoProto(name=name, type=self._make_value_type(name, array, has_fixed_shapes=True))
             for name, array in arrays.items()
         )
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
@@ -295,7 +295,7 @@ class OnnxGraph:
         for value in proto.graph.output:
             array = outputs.get(value.name)
             if isinstance(array, np.ndarray) and not value.type.HasField("tensor_type"):
-                value.type.CopyFrom(self._make_input_type(value.name, array, has_fixed_shapes=True))
+                value.type.CopyFrom(self._make_value_type(value.name, array, has_fixed_shapes=True))
         (folder / "model.onnx").write_bytes(to_bytes(proto, "the reduced model"))
         data = folder / "test_data_set_0"
         data.mkdir()

@@ -119,8 +119,8 @@ class _ModelRun:
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
     """Compare a node on each engine in all runs of the model.
 
-    Return one comparison for each engine: the first that has a difference, or else the one of the first run. A folded
-    node has one comparison, because no engine runs it.
+    Return one comparison for each engine: the first that is not clean, or the first of all if every one is clean. A
+    folded node has one comparison, because no engine runs it.
     """
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]

@@ -105,7 +105,7 @@ def verify_rewriting(
 def _compare_interfaces(original: Runnable, rewritten: Runnable) -> tuple[Difference, ...]:
     """Compare the names of inputs and outputs, in order, and the element types of inputs.
 
-    Return one difference, that of the inputs or else that of the outputs; or an empty tuple.
+    Return a tuple of at most one difference: in the inputs or, if these agree, in the outputs.
     """
 
     def inputs(runnable: Runnable) -> list[tuple[str, int]]:

@@ -108,5 +108,5 @@ def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:
 
 
 def _run_all(dml: Device, runnable: Runnable, runs: Sequence[InputRun], *, locates: bool) -> tuple[ModelRun, ...]:
-    """Run a model on DirectML with the inputs of each CPU run, and compare the outputs with those of that run."""
+    """Run a model on DirectML with the inputs of each CPU run, and compare the outputs of both runs."""
     return tuple(run_on(dml, runnable, run.inputs, run.outputs, locates=locates) for run in runs)
