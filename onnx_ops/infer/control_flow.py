@@ -173,8 +173,8 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto, count: int | None,
     """
     dims = facts.dims
     if not is_run and dims is not None:
-        # If the body does not run, onnxruntime gives the output the sizes that it inferred, and 0 for each size that it
-        # did not infer. So only declared numbers that are also inferred are certain.
+        # If the body does not run, each size that onnxruntime cannot infer becomes 0 in the output. So only declared
+        # numbers that are also inferred are certain.
         declared_dims = read_type(declared.SerializeToString()).dims
         if declared_dims is None or len(declared_dims) != len(dims):
             dims = None

@@ -16,7 +16,7 @@ from onnx_ops.infer.facts import Facts, open_elements, read_type
 from onnx_ops.model.views import Dims
 
 # Operators of ONNX and onnxruntime whose output sizes depend on elements of an input. If there are several inputs, the
-# elements of the first input have no effect.
+# elements of the first input need not be known.
 _SIZED_BY_ELEMENTS = frozenset(
     "AffineGrid BeamSearch BifurcationDetector BlackmanWindow CenterCropPad Col2Im Compress ConstantOfShape "  # noqa: SIM905
     "ConvTransposeWithDynamicPads CropAndResize DFT DynamicTimeWarping Expand GreedySearch HammingWindow HannWindow "

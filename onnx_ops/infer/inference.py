@@ -57,7 +57,7 @@ def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType(
     Large and unreadable constants of the main graph become graph inputs, and small ones in other files are loaded.
 
     Returns:
-        The facts of `infer`, which also describes `bound_shapes`.
+        The result of `infer`. See there for `bound_shapes`.
 
     Raises:
         UsageError: The user has given another shape for the output of a node than the inferred one. The inferred types

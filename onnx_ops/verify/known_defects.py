@@ -31,7 +31,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    A refusal may hide known defects of any node. If there is one, each defect that no finding names becomes a finding.
+    A refusal may hide known defects of any node. So after a refusal, each defect without a finding becomes a finding.
 
     Args:
         findings: The findings.
