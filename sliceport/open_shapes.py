@@ -64,7 +64,7 @@ def choose_sizes(
 
     Args:
         declared: The shapes that a model declares, by input.
-        given: Shapes that the caller has set, by input. The size of a symbol in them also holds in other inputs.
+        given: Shapes that the caller has set, by input. A size that they imply for a symbol also holds in other inputs.
         leading: The first prime for open sizes of axis 0, and for symbols that occur on axis 0 first.
         other: The first prime for all other open sizes.
 

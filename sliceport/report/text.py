@@ -51,7 +51,7 @@ def program_summary(program: Program) -> str:
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
-    """Format comparisons: a table at most `columns` wide, findings in full, notes, the command, and counts."""
+    """Format comparisons: a table at most `columns` wide, findings in full, notes, the report's command, and counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
     for comparison in report.comparisons:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
