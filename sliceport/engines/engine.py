@@ -191,7 +191,7 @@ class NamesCause(Protocol):
     """A model engine with an optional method that names the component of the engine that computes wrongly."""
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return a sentence that names the faulty component of the engine; empty if the component is not known.
+        """Return a sentence about the component of the engine that is to blame; empty if nothing is known.
 
         The sentence has no full stop.
 
