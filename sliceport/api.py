@@ -35,8 +35,8 @@ def lower(
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         feature_level: The DirectML feature level to lower for.
-        input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, which
-            applies to tensors of that rank, or strides in elements by value name; packed row-major by default.
+        input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, for
+            tensors with as many axes, or strides in elements by value name. The default is row-major without gaps.
         output_layout: Memory layout of the outputs, in the same forms; it applies even to outputs that nodes read.
         views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
             their input's buffer.
@@ -116,7 +116,7 @@ def compare(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        executors: Names of engines besides the reference; by default the format's default engines and validators.
+        executors: The engines besides the reference; by default those of the format and the installed validators.
         feature_level: The DirectML feature level to lower for.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs of an ONNX model, by name; all other inputs get random arrays.
@@ -203,7 +203,7 @@ def harden(
             selects nothing; by `onnxruntime`, it continues to element 0. None leaves such a Slice unchanged.
         verify: Whether to run the original and the changed model, with several seeds and sizes, and to keep the changed
             model only if the outputs are equal. For an ONNX result, True stands for `onnxruntime-cpu`, and
-            `onnxruntime-dml` also runs it on the real DirectML.
+            `onnxruntime-dml` also runs the models on the real DirectML.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
         inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.

@@ -20,7 +20,7 @@ _MAX_QUOTED = 80
 
 
 def check_path(value: Any, name: str) -> None:
-    """Check that an argument is a path. Messages call the argument `name`.
+    """Check that an argument is a path. Messages refer to the argument as `name`.
 
     Raises:
         UsageError: `value` is not a str or os.PathLike.
@@ -54,7 +54,7 @@ def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
 
 
 def read_integers(values: Any, name: str) -> tuple[int, ...]:
-    """Return a sequence of integers as a tuple of int. Messages call the sequence `name`.
+    """Return a sequence of integers as a tuple of int. Messages refer to the sequence as `name`.
 
     Raises:
         UsageError: `values` is a str, bytes, a mapping, a set or not iterable, or an element is not an integer.
@@ -95,7 +95,7 @@ def _read_array(name: str, array: Any) -> npt.NDArray[np.generic]:
         return np.asarray(array)
     except Exception as error:  # `__array__` of another library may raise anything
         raise UsageError(
-            f"input {name!r} cannot be made a NumPy array ({shorten(str(error), _MAX_QUOTED).rstrip('.')})."
+            f"input {name!r} cannot be converted to a NumPy array ({shorten(str(error), _MAX_QUOTED).rstrip('.')})."
         ) from None
 
 
@@ -122,7 +122,7 @@ def read_seed(seed: Any) -> int:
     """Return the seed of random inputs as an int.
 
     Raises:
-        UsageError: `seed` is not an integer from 0 up.
+        UsageError: `seed` is not an integer, or is negative.
     """
     number = _read_integer(seed, "the seed must be an integer")
     if number < 0:
@@ -131,7 +131,7 @@ def read_seed(seed: Any) -> int:
 
 
 def read_names(names: Any, option: str) -> tuple[str, ...]:
-    """Return a sequence of names as a tuple. Messages call the sequence `option`.
+    """Return a sequence of names as a tuple. Messages refer to the sequence as `option`.
 
     Raises:
         UsageError: `names` is a single str, or not an iterable of str.
@@ -152,7 +152,7 @@ def read_names(names: Any, option: str) -> tuple[str, ...]:
 def read_mapping(mapping: Any, option: str, content: str) -> dict[str, Any]:
     """Return a mapping from names as a dict; None becomes an empty dict.
 
-    Messages call the mapping `option`, and say that it `must map names of` its `content`, such as `inputs to sizes`.
+    Messages begin with "`option` must map names of `content`". An example of `content` is `inputs to sizes`.
 
     Raises:
         UsageError: `mapping` is not a mapping, or a name is not a str.

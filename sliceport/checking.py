@@ -98,7 +98,7 @@ class Selection:
         return tuple(filter(self._selects, defect.divergences))
 
     def _selects(self, divergence: Divergence) -> bool:
-        """Return whether a divergence belongs to a selected engine and concerns every version set for that engine."""
+        """Return whether a divergence is of a selected engine, and may affect each version given for that engine."""
         versions = [version for name, version in self.versions.items() if _is_engine_or_family(divergence.engine, name)]
         return self.has(divergence.engine) and all(map(divergence.may_affect, versions))
 
@@ -109,7 +109,7 @@ def _is_engine_or_family(engine: str, name: str) -> bool:
 
 
 def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
-    """Return the `sliceport harden` command for a defect of `engines`, with `--target A|B` for `targets` A and B."""
+    """Return the `sliceport harden` command for a defect of `engines`; `--target A|B` offers several `targets`."""
     output = "OUT"
     if targets:
         output = f"OUT --target {'|'.join(targets)}"

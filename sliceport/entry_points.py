@@ -12,8 +12,8 @@ from sliceport.errors import UsageError
 def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Iterator[tuple[metadata.EntryPoint, Any]]:
     """Yield the entry points of a group in the order of their names, each with the object that it loads.
 
-    A UsageError takes the place of an object that cannot be loaded, is unsuitable, or has the name of an earlier one.
-    `describe_misfit` returns why an object is unsuitable, as the end of a sentence; an empty string if it is suitable.
+    A UsageError replaces an object that cannot be loaded, is unsuitable, or has the name of an earlier object.
+    `describe_misfit` returns why an object is unsuitable, as the end of a sentence, or else an empty string.
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):

@@ -78,22 +78,22 @@ def list_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or error.__context__  # the context also after `from None`, which only hides it
+        error = error.__cause__ or error.__context__  # `from None` keeps the context and only hides it
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error, or one that led to it, means that there was not enough memory."""
     for cause in list_causes(error):
-        # Our messages may quote names that contain such a text. C++ that ends a child prints its error to stderr.
+        # A message of sliceport may quote a name that looks like such an error, so only the stderr of a child counts.
         text = getattr(cause, "stderr", "") if isinstance(cause, SliceportError) else str(cause)
-        is_refused = isinstance(cause, OSError) and cause.errno == errno.ENOMEM  # its text differs between systems
-        if isinstance(cause, MemoryError) or is_refused or _OUT_OF_MEMORY.search(text):
+        is_enomem = isinstance(cause, OSError) and cause.errno == errno.ENOMEM  # its text differs between systems
+        if isinstance(cause, MemoryError) or is_enomem or _OUT_OF_MEMORY.search(text):
             return True
     return False
 
 
 def model_error(message: str, cause: BaseException) -> ModelError | MemoryError:
-    """Return a ModelError with a message, or a MemoryError if its cause is that there was not enough memory."""
+    """Return a ModelError with a message, or a MemoryError if `cause` is a lack of memory."""
     return MemoryError(message) if is_out_of_memory(cause) else ModelError(message)
 
 

@@ -73,9 +73,11 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
-        changes, verification = self.changes.to_json(), {} if self.verification is None else self.verification.to_json()
-        notes = {"notes": [*changes.get("notes", ()), *verification["notes"]]} if verification else {}
-        return {"schema_version": 1} | changes | verification | notes
+        result = {"schema_version": 1} | self.changes.to_json()
+        if self.verification is None:
+            return result
+        verification = self.verification.to_json()
+        return result | verification | {"notes": [*result.get("notes", ()), *verification["notes"]]}
 
     def __repr__(self) -> str:
         return f"<Result: {self.text().rpartition(chr(10))[2]}>"  # the last line, which is a summary
@@ -138,7 +140,7 @@ class Format(Protocol):
         """
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
-        """Simplify the slicing of a model by passes, by default the first of `passes()`; see `harden` for `output`."""
+        """Simplify the slicing of a model by passes, by default those of `passes()[0]`; see `harden` for `output`."""
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
         """Rewrite the nodes that the engine `target` computes wrongly or refuses.
@@ -181,7 +183,7 @@ class NamesNodes(Protocol):
         The keys are the ids of the graphs, and the main graph is first. Each value maps the names of nodes, and of
         their outputs, to the ids of the nodes. The id of a body is the id of its node, a slash and the attribute's
         name. If Model Explorer shows a body inside the main graph, the mapping of the main graph also has the nodes
-        of the body. Each of their keys begins with the id of the body and a slash.
+        of the body. The keys of these nodes begin with the id of the body and a slash.
 
         Raises:
             ModelError: The model cannot be read or represented.

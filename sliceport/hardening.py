@@ -129,7 +129,7 @@ class Hardening:
         }
 
     def text(self, *, verbose: bool = False) -> str:
-        """Format the report for people; `verbose` also lists the nodes of a line that counts several."""
+        """Format the report for people; `verbose` also lists the nodes below each line about several nodes."""
         changes = [
             (change.op, change.node, f"{explain(self.target, change.defects)}: {change.outcome}")
             for change in self.changes

@@ -21,8 +21,8 @@ and larger ones exceed some tables of positions. As many models run with a small
 def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, tuple[int, ...]]:
     """Return shapes for the inputs that have open axes, with `size` for each of these axes.
 
-    Inputs in `given` are left out. A symbol that such an input declares has the size from `given` in other inputs, too.
-    Bounds that the model declares for a size are ignored.
+    Inputs in `given` are left out. The size that `given` implies for a symbol also holds in all other inputs. Bounds
+    that the model declares for a size are ignored.
 
     >>> fill_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)}, 1)
     {'mask': (4, 1)}
@@ -35,7 +35,7 @@ def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[
 
 
 def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequence[DeclaredDim]]:
-    """Return the declared shapes that have an open axis, without inputs of unknown rank or in `given`."""
+    """Return the declared shapes that have an open axis. Leave out inputs in `given` and of unknown rank."""
     return {
         name: shape
         for name, shape in declared.items()
@@ -60,11 +60,11 @@ def choose_sizes(
 
     Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
     another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, otherwise another prime.
-    A size with bounds gets a size within them. Inputs of unknown rank, without open sizes, or in `given` are left out.
+    A size with bounds gets a size within them. Inputs in `given` and inputs of unknown rank are left out.
 
     Args:
         declared: The shapes that a model declares, by input.
-        given: Shapes that the caller has set, by input. Their sizes also hold for their symbols in other inputs.
+        given: Shapes that the caller has set, by input. A size that they imply for a symbol also holds in other inputs.
         leading: The first prime for open sizes of axis 0, and for symbols that occur on axis 0 first.
         other: The first prime for all other open sizes.
 
@@ -80,7 +80,7 @@ def choose_sizes(
     formulas = {dim: formula for dim in symbols if (formula := _read_formula(dim, plain_symbols)) and dim not in sizes}
 
     def size_of(dim: DeclaredDim, axis: int) -> int | None:
-        """Return the size for a declared dimension, and add a new symbol to `sizes`; None for a formula."""
+        """Return the size for a declared dimension; None for a formula. Add the size of a new symbol to `sizes`."""
         first = other if axis else leading
         if isinstance(dim, int):
             return dim
@@ -141,13 +141,14 @@ def evaluate_formula(symbol: str, sizes: Mapping[str, int]) -> int | None:
 
 
 def _take_prime(taken: set[int], first: int, allowed: range | None = None) -> int:
-    """Return the next prime from `first` on that is not in `taken`, and add it to `taken`.
+    """Return the least prime that is at least `first` and not in `taken`, and add it to `taken`.
 
     If `first` is not in `allowed`, start at the least allowed number. If no allowed prime is left, return the largest
     allowed number, which may be in `taken`. None, or an empty range, allows every number.
     """
     allowed = allowed or range(INT64_MAX)
-    for number in allowed[allowed.index(first) :] if first in allowed else allowed:
+    start = allowed.index(first) if first in allowed else 0
+    for number in allowed[start:]:
         is_prime = number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))
         if is_prime and number not in taken:
             taken.add(number)

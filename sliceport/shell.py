@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 _SPECIAL_ON_WINDOWS = frozenset("&|<>^%!(),;='`$@{}#")
-"""Characters that are special outside quotes. Inside, % still is in cmd.exe, and $ and ` are in PowerShell."""
+"""Characters that are special outside quotes. Inside quotes, cmd.exe still replaces %, and PowerShell $ and `."""
 
 
 def join(words: Sequence[str]) -> str:
@@ -17,7 +17,7 @@ def join(words: Sequence[str]) -> str:
 
 
 def _quote_for_posix(word: str) -> str:
-    """Quote a word. If it has unprintable characters, use `$'...'` with octal escapes, so that a terminal is safe."""
+    """Quote a word. Replace unprintable characters, which may control a terminal, by octal escapes in `$'...'`."""
     if word.isprintable():
         return shlex.quote(word)
     escaped = (char if char.isprintable() and char not in "\\'" else _escape_octal(char) for char in word)
@@ -25,7 +25,7 @@ def _quote_for_posix(word: str) -> str:
 
 
 def _escape_octal(character: str) -> str:
-    """Return the bytes of a character as octal escapes. A surrogate is a byte of a file name that is not UTF-8."""
+    """Return the bytes of a character as octal escapes. A surrogate stands for a byte that is not UTF-8."""
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
 

@@ -99,7 +99,7 @@ class Case:
 
     @property
     def index_inputs(self) -> dict[str, Array]:
-        """The parameters that the node has and `INPUTS` lists, in the order of `INPUTS`, as arrays."""
+        """The node's parameters whose names are in `INPUTS`, as arrays in the order of `INPUTS`."""
         dtype = ELEMENTS[self.index_type].dtype
         return {
             name: np.array(self.parameters[name], dtype)

@@ -43,12 +43,12 @@ def to_model(case: Case) -> bytes:
     number = ELEMENTS[case.element].number
     data = _to_value_info("x", number, [f"d{i}" if i in case.open_axes else size for i, size in enumerate(case.shape)])
     index_number = ELEMENTS[case.index_type].number
-    index_inputs = [_to_value_info(name, index_number, value.shape) for name, value in indices.items()]
+    index_infos = [_to_value_info(name, index_number, value.shape) for name, value in indices.items()]
     initializers = [to_tensor(value, name) for name, value in indices.items()]
     # GraphProto: node, name, initializer, doc_string, input, output
     graph = _encode(
         (1, node), (2, case.name), (5, [] if case.has_inputs else initializers), (10, case.sentence),
-        (11, [data, *index_inputs] if case.has_inputs else [data]),
+        (11, [data, *index_infos] if case.has_inputs else [data]),
         (12, [_to_value_info(*output) for output in zip(outputs, repeat(number), _list_output_sizes(case))]),
     )  # fmt: skip
     # OperatorSetIdProto: domain, version. ModelProto: ir_version, producer_name, graph, opset_import.

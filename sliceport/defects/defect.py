@@ -116,7 +116,7 @@ Outcome = Gives | Unwritten | Fails | EndsProcess | Bits | Accepts
 
 
 def gives(*outputs: Sequence[int], shape: tuple[int, ...] | None = None) -> Gives:
-    """Return `Gives` for outputs of these elements of the data. All have `shape`; if it is None, each is a vector."""
+    """Return a `Gives` with an output for each sequence of elements. If `shape` is None, the outputs are vectors."""
     return Gives(
         tuple(Output(elements if isinstance(elements, range) else tuple(elements), shape) for elements in outputs)
     )
@@ -183,7 +183,7 @@ class Divergence:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, up to the first letter, `-` or `+`, without zeros at the end, to sort by.
+    """Return a sort key for a version: its numbers up to the first letter, `-` or `+`, without trailing zeros.
 
     >>> version_key("2025.2") < version_key("2025.10.1-rc2"), version_key("10"), version_key("10.0.0rc1")
     (True, (10,), (10,))

@@ -144,7 +144,7 @@ def compare_node(
         engine: The engine.
         values: The tensors that the node or its operators read, and the expected outputs, by name.
         cache: Outputs of calls by the name of the engine and the number of the call. This function adds to the cache,
-            because siblings share a call.
+            because several nodes may share a call.
         reference: Name of the engine that computed `values`.
         model: A model of the node alone, in its format; see `SingleNode`. Only a `NodeEngine` needs it.
         alone: Whether `values` are from a run of the node outside its model, on random data.
@@ -156,7 +156,7 @@ def compare_node(
     node = lowered.resolved
     try:
         if isinstance(engine, OperatorValidator):
-            libraries = [engine.validate(call.operator) for call in lowered.calls]  # one library accepts them all
+            libraries = [engine.validate(call.operator) for call in lowered.calls]  # all are the same
             # `takes_part` leaves validators out if the node has no calls.
             return Comparison(lowered, engine.name, "accepted", libraries[0], alone=alone)
         if isinstance(engine, OperatorEngine):
@@ -192,7 +192,7 @@ def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
 
 
 def add_defects(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Return a comparison with added known defects that explain it, in `detail` and `defects`.
+    """Add known defects that explain a comparison to its `detail` and `defects`, and return the new comparison.
 
     `engine` is the name of the engine that has the defects. Without defects, the comparison is unchanged.
     """
@@ -231,7 +231,7 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Return a clause that says of an output, "it", how it is wrong; empty if the output is right.
+    """Describe how an output is wrong, in a clause with a full stop. Return an empty string if the output is right.
 
     Args:
         expected: The expected output.
@@ -267,7 +267,7 @@ def reproducing_command(
     seed: int,
     executors: Sequence[str] | None,
 ) -> str:
-    """Return the command that repeats a comparison without arrays. The default engines run if `executors` is None."""
+    """Return the command that repeats a comparison, without `--input`. If `executors` is None, name no engines."""
     path = os.fspath(model)
     # A leading "-" would make the path an option.
     file = os.path.join(os.curdir, path) if path.startswith("-") else path

@@ -34,7 +34,7 @@ class DirectMLValidate:
         """
         from sliceport.directml.device import CallFailed, install, validator
 
-        title = _validator_title()  # before the library is used, because it may not be installed
+        title = _validator_title()  # raises DeviceError if the library is not installed
         hresult = validator.create_operator(install.validator_folder(), operator)
         if hresult:
             raise CallFailed("CreateOperator", hresult, "")

@@ -191,7 +191,7 @@ class NamesCause(Protocol):
     """A model engine with an optional method that names the component of the engine that computes wrongly."""
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return a sentence that names the component of the engine at fault; empty if the component is not known.
+        """Return a sentence about the component of the engine that is to blame; empty if nothing is known.
 
         The sentence has no full stop.
 
@@ -208,7 +208,8 @@ class WritesScript(Protocol):
     def script(self, options: Mapping[str, str]) -> str:
         """Return lines of Python that run a model.
 
-        The lines read the variables `path`, the model's file, and `inputs`. They set `got` to the list of outputs.
+        The lines read two variables: `path` is the model's file, and `inputs` maps names to arrays. They set `got` to
+        the list of outputs.
         """
 
 

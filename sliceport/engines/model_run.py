@@ -112,7 +112,7 @@ class ModelRun:
         """Write `report.json` and a `.npy` file for each output into a new folder. The report names the files.
 
         Raises:
-            UsageError: The folder cannot be written. Or it exists, and `overwrite` is false or another program made it.
+            UsageError: The folder cannot be written, or it exists and must not be replaced; see `fill_folder`.
         """
 
         def fill(folder: Path) -> None:

@@ -76,5 +76,5 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
     chosen = [available[name] for name in dict.fromkeys(requested) if name != reference]
     if not chosen:
         others = ", ".join(name for name in available if name != reference)
-        raise UsageError(f"nothing to compare {reference!r} with; name another in {option}: {others}.")
+        raise UsageError(f"nothing to compare {reference!r} with; name another engine in {option}: {others}.")
     return chosen

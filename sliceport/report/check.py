@@ -17,7 +17,7 @@ Result = Mapping[str, Any]
 LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
 """The levels of kinds in SARIF and on GitHub."""
 HINT = "--engines all adds engines that are known from the reports of users alone"
-"""The last line, after the command if it has one model."""
+"""The end of the last line. If there is only one model, the command for that model comes first."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def group_findings(result: Result) -> list[Group]:
         entry = result["rules"][rule]
         has_reports = entry["evidence"] == "reported"
         group = Group(kind, rule, entry, op, detail, tuple(names), result["model"], is_reported=False)
-        # An invalid or fragile node that users also report is in two groups. The second needs a selected engine.
+        # An invalid or fragile node that users also report is in two groups, if a selected engine has the defect.
         if kind != "defect" or not has_reports:
             groups.append(group)
         if has_reports and entry["engines"]:
@@ -115,10 +115,10 @@ def summarize(result: Result) -> str:
         if count:
             counts.append(f"{count} {kind}")
     # A node with several defects counts once.
-    defects = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
+    nodes = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
     if result["engines"]:
-        defect_count = f"{count_of(len(defects), 'node')} with a known defect" if defects else "no known defect"
-        counts.append(f"{defect_count} of {_name_engines(result['engines'])}")
+        text = f"{count_of(len(nodes), 'node')} with a known defect" if nodes else "no known defect"
+        counts.append(f"{text} of {_name_engines(result['engines'])}")
     if result["reported_engines"]:
         report_count = sum(len(group.nodes) for group in groups if group.is_reported)  # of findings, not of nodes
         counts.append(f"{report_count or 'nothing'} reported of {_name_engines(result['reported_engines'])}")

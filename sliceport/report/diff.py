@@ -28,7 +28,7 @@ def diff_text(report: DiffReport, columns: int | None = None) -> str:
 
 
 def diff_summary(report: DiffReport) -> str:
-    """Format the engines, and the counts of outputs or the engine that failed, on one line."""
+    """Format the engines and the result on one line. The result is the engine that failed, or the counts of outputs."""
     statuses = [output.status for output in report.outputs]
     kinds = [status for status in ("equal", "close", "different") if status in statuses]
     counts = ", ".join(f"{statuses.count(status)} {status}" for status in kinds)
@@ -57,7 +57,7 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     for part in report.parts:
         wrong = [output.name for output in part.outputs if output.kind]
         drawing = draw(part.case, wrong) if len(part.case.nodes) <= _MAX_NODES else None
-        # `part.sentences` also names the defects, which the template shows as cards, or adds "not a known defect".
+        # The template shows known defects as cards. Without any, the sentences end in "not a known defect".
         parts.append((part, part.causes if part.defects else part.sentences, drawing))
     return open_template("report/diff.html").render(
         title=f"sliceport diff: {' '.join(models)}",

@@ -107,7 +107,7 @@ def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
     for node in case.nodes:
         names = dict.fromkeys((*node.reads, *node.constants))
         for name in [name for name in names if name not in boxes_by_value]:
-            array = arrays.get(name)  # None for a constant of the model
+            array = arrays.get(name)  # None for a constant that is stored in the model
             type_and_shape = "" if array is None else f"{array.dtype}{list(array.shape)}"
             kind = "input" if name in case.inputs else "constant"
             lines = tuple(map(_clip, filter(None, (name, type_and_shape))))

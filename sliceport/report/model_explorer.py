@@ -44,7 +44,7 @@ def diff_node_data(report: DiffReport, model: str) -> str:
     """Return texts and colors for the nodes of the smallest parts that differ, as JSON for Google's Model Explorer.
 
     The first node that differs in a part is red, and the other nodes of the part are amber. A part in a body also marks
-    the node of the main graph that contains the body. A part in a body of a body marks only that node.
+    the node of the main graph that contains the body. A part in a body of a body marks only the node of the main graph.
     """
 
     def marks() -> Iterator[Mark]:
@@ -68,9 +68,9 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 def check_node_data(result: Result, model: str) -> str:
     """Return texts and colors for the nodes with findings, as JSON for Google's Model Explorer.
 
-    The text of a node is the ids of the rules of its findings. Its color is that of its first kind in the order of
-    `KINDS`. A finding in a body also marks the node of the main graph that contains the body. A finding in a body of a
-    body marks only that node.
+    The text of a node lists the defects that its findings are about. If the findings are of several kinds, the first
+    one in `KINDS` decides the color. A finding in a body also marks the node of the main graph that contains the body.
+    A finding in a body of a body marks only the node of the main graph.
     """
 
     def marks() -> Iterator[Mark]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_template(name: str, **filters: Any) -> Template:
-    """Return a template of this package, such as `report/check.html`, that can use `filters`.
+    """Return a template in the package `sliceport`, such as `report/check.html`. It can use `filters`.
 
     The template escapes texts and makes them printable.
 
@@ -42,7 +42,7 @@ def open_template(name: str, **filters: Any) -> Template:
 
 
 def read_text(name: str) -> str:
-    """Return the text of a file of this package."""
+    """Return the text of a file in the package `sliceport`, such as `report/page.css`."""
     return (resources.files("sliceport") / name).read_text(encoding="utf-8")
 
 

@@ -28,7 +28,7 @@ def display_width(text: str) -> int:
 
 
 def table(rows: Sequence[Sequence[str]], line_width: int | None) -> str:
-    """Format rows of cells below a header, the first row. Cells beyond `line_width`, if any, go to further lines."""
+    """Format rows of cells; the first row is the header. Cells that do not fit in `line_width` go to further lines."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
@@ -63,12 +63,12 @@ def _group_by_line(widths: Sequence[int], line_width: int | None) -> list[list[i
 def wrap(line: str, columns: int | None, hanging: int = _GAP) -> list[str]:
     """Break a printable line between words if it is wider than `columns`, and return the lines.
 
-    The lines may have 20 columns even if `columns` is less. All but the first are indented by `hanging` more. A word
-    that is longer than a line is not broken. Lines may stay too wide, because wide characters count as one column.
+    Lines may have 20 columns even if `columns` is less. Lines after the first are indented by `hanging` more spaces. A
+    word longer than a line is not broken. Lines may stay too wide, because wide characters count as one column.
     """
     if columns is None or display_width(line) <= columns:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
     indents: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": indent + " " * hanging}
     indents |= {"break_on_hyphens": False, "break_long_words": False}
-    return textwrap.wrap(line.strip(), max(columns, 20), **indents) or [""]  # blanks alone are a line, too
+    return textwrap.wrap(line.strip(), max(columns, 20), **indents) or [""]  # it returns no line for spaces alone

@@ -51,7 +51,7 @@ def program_summary(program: Program) -> str:
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
-    """Format comparisons: a table at most `columns` wide, findings in full, notes, a command to repeat, and counts."""
+    """Format comparisons: a table at most `columns` wide, findings in full, notes, the report's command, and counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
     for comparison in report.comparisons:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
@@ -61,7 +61,7 @@ def report_text(report: Report, *, columns: int | None = None) -> str:
     not_clean = [comparison for comparison in report.comparisons if not comparison.is_clean]
     lines = _share_hints([f"{comparison.status}: {comparison.detail}" for comparison in not_clean])
     lines += [f"note: {note}" for note in report.notes]
-    if any(comparison.status in ("mismatch", "error") for comparison in not_clean):  # nothing ran if refused
+    if any(comparison.status in ("mismatch", "error") for comparison in not_clean):  # refused nodes did not run
         lines.append(f"reproduce: {report.command}")
     return "\n".join([*head, *map(printable, lines), report_summary(report)])
 
@@ -146,6 +146,7 @@ def _shorten(name: str) -> str:
 
 
 def _format_bytes(count: int) -> str:
+    # The rounded number decides, so that the text is never "1024.0 KiB". Fewer than 1024 bytes are not rounded.
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= 2**10 and round(count / size, 1) >= 1:
             return f"{count / size:.1f} {unit}"

@@ -211,7 +211,7 @@ class Refusing:
     [
         ({"x": [[1.0] * 6]}, "input 'x' must be a NumPy array, got list; numpy.array makes one"),
         ({"x": None}, "input 'x' must be a NumPy array, got NoneType"),
-        ({"x": Refusing()}, r"input 'x' cannot be made a NumPy array \(it requires grad. Detach it\)\.$"),
+        ({"x": Refusing()}, r"input 'x' cannot be converted to a NumPy array \(it requires grad. Detach it\)\.$"),
         ({3: np.zeros(2)}, "inputs must map names of inputs to arrays, got 3 as a name"),
         (np.zeros(2), r"inputs must map names of inputs to arrays, got array\(\[0\., 0\.\]\)"),
     ],
