@@ -13,10 +13,11 @@ from onnx_ops.model.views import Dims
 
 
 def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
-    """Return a copy of a node with its negative axes counted from the front.
+    """Return a copy of a node with its axes counted from the front and in order.
 
     Operator sets below 11 allow no negative axes, so onnx infers nothing for such a node. But exporters write negative
-    axes, and onnxruntime accepts them. Only `axis` and `axes` are read; `rank` is the rank of the first input.
+    axes, and onnxruntime accepts them. For a Squeeze, onnx also takes the axes for sorted, and drops no axis that is
+    out of order. Only `axis` and `axes` are read; `rank` is the rank of the first input.
     """
     normalized = onnx.NodeProto()
     normalized.CopyFrom(node)
@@ -26,7 +27,7 @@ def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
             attribute.i += rank + 1 if node.op_type == "OneHot" else rank
         elif attribute.name == "axes":
             output_rank = rank + len(attribute.ints) if node.op_type == "Unsqueeze" else rank
-            attribute.ints[:] = [axis + output_rank if axis < 0 else axis for axis in attribute.ints]
+            attribute.ints[:] = sorted({axis + output_rank if axis < 0 else axis for axis in attribute.ints})
     return normalized
 
 

@@ -61,6 +61,9 @@ def to_ir(checked: CheckedModel) -> ir.Model:
             model = ir.serde.deserialize_model(checked.proto)
         except Exception as error:
             raise model_error(f"the model cannot be represented: {describe_cause(error)}.", error) from error
+        for value, declared in zip(model.graph.inputs, checked.proto.graph.input, strict=True):
+            if value.is_graph_output():  # onnx-ir has read the type that the output declares instead
+                ir.serde.deserialize_value_info_proto(declared, value)
         for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
             if "ai.onnx" in imports:  # two names of one domain; only "" is used from here on
                 imports.setdefault("", imports.pop("ai.onnx"))

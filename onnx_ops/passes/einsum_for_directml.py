@@ -34,6 +34,7 @@ class EinsumForDirectMLPass(NodePass):
     - a tensor of unknown rank, or with a label twice;
     - a label known to have size 1 in one tensor alone, if it is summed, if a summed size may be 0, or if batch labels
       have to be joined to one axis;
+    - two labels joined to one axis that are open, each in another tensor, because both sizes may be 1;
     - sizes, not known or 0, that a Reshape can neither copy nor infer;
     - two row labels whose sizes may be 0, if there are batch labels: onnxruntime's MatMul does not broadcast 1 to 0;
     - a tensor from a Transpose whose perm is not valid, or that each call of a function sets.
@@ -94,6 +95,11 @@ class EinsumForDirectMLPass(NodePass):
         may_sum_nothing = not all(sizes[label] for label in summed)
         if not unequal.isdisjoint(summed) or (unequal and (batch_groups != batch or may_sum_nothing)):
             raise Skip("a label has size 1 in one tensor alone")
+        # If an open size is 1 in each tensor, a Reshape may join other labels to axes of equal sizes.
+        pairs = [(first_sizes, second_sizes), (second_sizes, first_sizes)]
+        open_labels = [{label for label in shared if own[label] is None and other[label]} for own, other in pairs]
+        if any(all(not labels.isdisjoint(group) for labels in open_labels) for group in [summed, *batch_groups]):
+            raise Skip("two labels are open, each in another tensor")
         # After the batch axes, the right tensor needs an axis of size 1 for each row axis except the last. If there are
         # no batch axes, the MatMul adds these axes itself.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)

@@ -1,4 +1,4 @@
-"""Inferred sizes behind pools and ConvTranspose are those of onnxruntime, where onnx infers others."""
+"""Inferred sizes behind pools, ConvTranspose and Squeeze are those of onnxruntime, where onnx infers others."""
 
 from __future__ import annotations
 
@@ -49,3 +49,15 @@ def test_last_element_behind_a_pool_with_ceil_mode_stays_the_last() -> None:
     x = np.arange(9, dtype=np.float32).reshape(1, 1, 9)
     hardened = sliceport.harden(proto, target="portable").model
     assert compute(hardened, x=x)[0].tolist() == compute(proto, x=x)[0].tolist() == [[[8]]]
+
+
+@pytest.mark.parametrize("simplify", [False, "onnxscript", "onnxslim"])
+@pytest.mark.parametrize("opset", [9, 10, 11])
+@pytest.mark.parametrize("axes", [[0, 2], [2, 0], [-1, -3], [2, 0, 0]], ids=str)
+def test_sizes_behind_a_squeeze_do_not_depend_on_the_order_of_its_axes(
+    axes: list[int], opset: int, simplify: bool | str
+) -> None:
+    nodes = f"s = Squeeze<axes = {axes}>(x)  z = Shape(s)  y = Gather(z, zero)"
+    proto = parse(f"(float[1,4,1] x) => (int64 y) <int64 zero = {{0}}> {{ {nodes} }}", opset)
+    rewritten = sliceport.rewrite(proto, simplify=simplify).model
+    assert compute(rewritten, x=np.ones((1, 4, 1), np.float32)) == [4]

@@ -12,6 +12,7 @@ import pytest
 from onnx import AttributeProto, TensorProto, helper
 from onnx_models import parse
 
+import sliceport
 from onnx_ops.format import FORMAT
 from onnx_ops.model import declared
 from onnx_ops.model.declared import files_beside
@@ -161,3 +162,14 @@ class TestFiles:
     def test_a_pipe_names_no_file(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "m.onnx")
         assert files_beside(tmp_path / "m.onnx") == ()
+
+
+@pytest.mark.parametrize("dims", ["", "[2,4]", "[a,b]"])
+def test_an_input_that_is_also_an_output_keeps_its_own_shape(dims: str) -> None:
+    """Before, an input of an open batch became `[2,4]`, and onnxruntime refused other batches."""
+    nodes = "s = Slice(x, start, far)  y = Neg(s)"
+    constants = "int64[1] start = {0}, int64[1] far = {9223372036854775807}"
+    model = parse(f"(float[n,4] x) => (float y, float{dims} x) <{constants}> {{ {nodes} }}")
+    rewritten = sliceport.rewrite(model).model
+    assert [node.op_type for node in rewritten.graph.node] == ["Neg"]
+    assert rewritten.graph.input == model.graph.input

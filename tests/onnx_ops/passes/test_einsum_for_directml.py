@@ -77,8 +77,11 @@ def test_einsum_that_the_provider_computes_stays(equation: str) -> None:
         ("abc,dbc->ad", "2,3,4", "5,1,4"),
         ("abc,dbc->ad", "2,1,4", "5,n,4"),
         ("bca,bac->b", "1,2,n", "4,n,2"),  # onnxruntime's MatMul of [1, 1, 0] and [4, 0, 1] returns 1 element, not 4
+        # For n = 1, a Reshape would join [3, 1] and [1, 3] to sums of as many terms.
+        ("abcd,bafd->fc", "3,n,6,4", "3,n,6,4"),
+        ("abcd,dbfc->bcdf", "4,6,4,n", "4,6,4,n"),
     ],
-    ids=["left", "right", "open", "nothing summed of a batch"],
+    ids=["left", "right", "open", "nothing summed of a batch", "open in both sums", "open in both batches"],
 )
 def test_einsum_that_broadcasts_a_summed_label_or_a_batch_is_named(equation: str, left: str, right: str) -> None:
     graph = f'(float[{left}] x, float[{right}] z) => (float y) {{ y = Einsum<equation = "{equation}">(x, z) }}'
