@@ -147,6 +147,6 @@ def _shorten(name: str) -> str:
 
 def _format_bytes(count: int) -> str:
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= 2**10 and round(count / size, 1) >= 1:
+        if round(count * 2**10 / size, 1) >= 2**10:
             return f"{count / size:.1f} {unit}"
     return count_of(count, "byte")
