@@ -116,7 +116,7 @@ def compare(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        executors: Names of engines besides the reference; by default the format's default engines and validators.
+        executors: Names of engines besides the reference; by default the format's default engines and ready validators.
         feature_level: The DirectML feature level to lower for.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs of an ONNX model, by name; all other inputs get random arrays.

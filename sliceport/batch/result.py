@@ -86,7 +86,6 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     """Return a function that escapes `{model}`, replaces the model's path by `MODEL`, and shortens paths of files."""
     # Some messages contain the path in the form of `repr`.
     escaped, escaped_repr = _escape_placeholder(path), _escape_placeholder(repr(path)[1:-1])
-    quoted = join([path])
     folders = [str(output), str(output.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()]
     # A short folder such as /model is kept, because names of nodes may begin with it.
     if len(Path(path).parent.parts) > 2:
@@ -98,7 +97,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
 
     def hide(text: str) -> str:
         if text.startswith(_COMMAND):  # `MODEL` replaces the quotes, too, because `fill_in_model` adds quotes
-            text = text.replace(quoted, path)
+            text = text.replace(join([path]), path)
         hidden = _escape_placeholder(text).replace(escaped, MODEL)
         if escaped_repr != escaped:  # not twice, because a path such as `model` is a part of the placeholder
             hidden = hidden.replace(escaped_repr, MODEL)

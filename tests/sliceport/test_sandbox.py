@@ -231,7 +231,7 @@ TEXTS = (
     "OSError: [Errno 12] Cannot allocate memory",
     "Error parsing message with type 'onnx.ModelProto': Arena alloc failed",
     f"{FAILS} /core/bfc_arena.cc:360 void* Alloc(size_t) Failed to allocate memory for requested buffer of size 8\n",
-    rf"{FAILS} D:\a\bfc_arena.cc:376 onnxruntime::BFCArena::Alloc Failed to allocate memory for requested buffer of size 8",
+    rf"{FAILS} D:\a\bfc.cc:1 onnxruntime::BFCArena::Alloc Failed to allocate memory for requested buffer of size 8",
     "Exception from src/core.cpp:105:\nLoading input model\nstd::bad_alloc\n\n",
 )
 LACKS = (MemoryError(), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), *map(RuntimeError, TEXTS))
