@@ -116,7 +116,8 @@ def compare(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        executors: The engines besides the reference; by default those of the format and the installed validators.
+        executors: Names of engines besides the reference; by default those of the format and the validators that are
+            ready.
         feature_level: The DirectML feature level to lower for.
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs of an ONNX model, by name; all other inputs get random arrays.

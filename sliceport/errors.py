@@ -65,8 +65,8 @@ class MissingExtra(SliceportError, ImportError):
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 
-_OUT_OF_MEMORY = re.compile(
-    r"(?m)^(.*[:)] +)?(std::bad_alloc|bad allocation|Arena alloc failed|Cannot allocate memory"
+_OUT_OF_MEMORY = re.compile(  # `::\w+` is the function in errors of onnxruntime on Windows, which lack its parameters
+    r"(?m)^(.*([:)\]]|::\w+) +)?(std::bad_alloc|bad allocation|Arena alloc failed|Cannot allocate memory"
     r"|Failed to allocate memory for requested buffer of size \d+)\s*\Z|^ *what\(\): +std::bad_alloc$"
 )
 """Errors of C++, protobuf, onnxruntime and the system for a lack of memory. Names in such errors are quoted."""

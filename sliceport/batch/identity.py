@@ -133,11 +133,10 @@ def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
     path, states = download(url, folder)
     digests = _digest_files(path, {})  # without the states of the copies, which are removed after the task
     for name, state in states.items():
-        if state is not None:
+        if state is not None and name:
             write_cached(state, digests[name])
-    # The entry that lists the other files has a key of its own, because the model may be a data file of another model.
-    if (state := states[""]) is not None:
-        write_cached(f"{state} model", f"{digests['']} {json.dumps([name for name in digests if name])}")
+        elif state is not None:  # a key of its own, because the model may be a data file of another model
+            write_cached(f"{state} model", f"{digests['']} {json.dumps([name for name in digests if name])}")
     return path, digests
 
 

@@ -22,6 +22,7 @@ from sliceport.shell import join
 SCHEMA_VERSION = 1
 MODEL = "{model}"
 """Placeholder for the model's path in a result."""
+_COMMAND = "sliceport "  # begins a command line, in which the model's path is quoted for a shell
 
 
 def result_name(key: str) -> str:
@@ -78,11 +79,7 @@ def make_result(command: str, path: str, output: Path, parts: Mapping[str, Any])
     result = {"schema_version": SCHEMA_VERSION, "command": command, "findings": [], "result": None, **parts}
     result["message"] = result["message"].removeprefix(f"'{path}': ")
     hide = _make_path_hider(path, output)
-    hidden = {key: map_texts(value, hide) for key, value in result.items()}
-    # A command line has the path quoted for a shell. `MODEL` replaces the quotes, too, because `to_row` adds quotes.
-    if isinstance(line := (result["result"] or {}).get("command"), str):
-        hidden["result"]["command"] = hide(line.replace(join([path]), path))
-    return hidden
+    return {key: map_texts(value, hide) for key, value in result.items()}
 
 
 def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
@@ -99,6 +96,8 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     folder_pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, prefixes))})")
 
     def hide(text: str) -> str:
+        if text.startswith(_COMMAND):  # `MODEL` replaces the quotes, too, because `fill_in_model` adds quotes
+            text = text.replace(join([path]), path)
         hidden = _escape_placeholder(text).replace(escaped, MODEL)
         if escaped_repr != escaped:  # not twice, because a path such as `model` is a part of the placeholder
             hidden = hidden.replace(escaped_repr, MODEL)
@@ -131,7 +130,14 @@ _PLACEHOLDER = re.compile(r"\{\{model\}\}|\{model\}")  # the escaped one first, 
 
 def fill_in_model(value: Any, model: str) -> Any:
     """Replace the placeholder `{model}` in JSON data by the name `model`. Change `{{model}}` back to `{model}`."""
-    return map_texts(value, lambda text: _PLACEHOLDER.sub(lambda match: model if match[0] == MODEL else MODEL, text))
+
+    def fill_in(text: str) -> str:
+        if MODEL not in text:  # a search by `re` takes much longer
+            return text
+        name = join([model]) if text.startswith(_COMMAND) else model
+        return _PLACEHOLDER.sub(lambda match: name if match[0] == MODEL else MODEL, text)
+
+    return map_texts(value, fill_in)
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:
@@ -149,8 +155,6 @@ def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
     """Convert the stored result of a model to its row of results.jsonl, with the name `model` in its texts."""
     fields = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
     row = {name: fill_in_model(result[name], model) for name in fields if name in result}
-    if isinstance(line := (result["result"] or {}).get("command"), str):
-        row["result"]["command"] = fill_in_model(line, join([model]))  # quoted for a shell
     command = result["command"]
     return {"schema_version": SCHEMA_VERSION, "model": model, "key": key, "command": command, **row}  # type: ignore[typeddict-item]
 

@@ -189,12 +189,12 @@ def _list_files(folder: Path) -> Iterator[str]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its parents. Try again if another process removes a parent that is still empty."""
+    """Make a folder and its parents. Try again if another process removes one that is still empty."""
     for attempt in range(1, _MAX_TRIES + 1):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             return
-        except FileNotFoundError:
+        except (FileExistsError, FileNotFoundError):  # removed after or before `mkdir`
             if attempt == _MAX_TRIES:
                 raise
 

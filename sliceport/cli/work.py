@@ -180,10 +180,8 @@ def _describe_end(error: Exception, timeout: float | None, memory: int | None) -
         return f"it takes more than {memory / 2**20:.0f} MiB of memory; --memory 0 disables the limit."
     if isinstance(error, ChildTimedOut) and timeout is not None:
         return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
-    cause = ""
-    if isinstance(error, ChildKilled):
-        cause = "; the system may have run out of memory"
-    elif isinstance(error, ChildCrashed) and memory is not None:  # some libraries do not check what they allocate
+    cause = "; the system may have run out of memory" if isinstance(error, ChildKilled) else ""
+    if isinstance(error, ChildCrashed) and memory is not None:  # some libraries do not check what they allocate
         cause = f"; it may need more than {memory / 2**20:.0f} MiB of memory, and --memory 0 disables the limit"
     return f"its process {error}{cause}."
 

@@ -23,8 +23,7 @@ def display_width(text: str) -> int:
     if text.isascii():
         return len(text)
     # W and F are wide and fullwidth characters, which take two columns.
-    widths = {"W": 2, "F": 2}
-    return sum(widths.get(unicodedata.east_asian_width(char), 1) for char in text if not unicodedata.combining(char))
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text if not unicodedata.combining(char))
 
 
 def table(rows: Sequence[Sequence[str]], line_width: int | None) -> str:

@@ -228,8 +228,10 @@ def test_errors_that_cannot_be_made_again_are_told() -> None:
 FAILS = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running a node. Name:'{}' Status Message:"
 TEXTS = (
     "std::bad_alloc",
+    "OSError: [Errno 12] Cannot allocate memory",
     "Error parsing message with type 'onnx.ModelProto': Arena alloc failed",
     f"{FAILS} /core/bfc_arena.cc:360 void* Alloc(size_t) Failed to allocate memory for requested buffer of size 8\n",
+    rf"{FAILS} D:\a\bfc.cc:1 onnxruntime::BFCArena::Alloc Failed to allocate memory for requested buffer of size 8",
     "Exception from src/core.cpp:105:\nLoading input model\nstd::bad_alloc\n\n",
 )
 LACKS = (MemoryError(), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), *map(RuntimeError, TEXTS))

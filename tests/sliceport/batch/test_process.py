@@ -190,6 +190,12 @@ def test_the_command_of_a_result_names_each_model_as_the_shell_has_it(job: Job, 
         for name in names:
             line = to_row(stored, name, done.key)["result"]["command"]  # type: ignore[index]
             assert line.startswith(f"sliceport compare {join([name])} --seed"), line
+        done = do(replace(job, command="check", options={"fail_on": []}), tmp_path / first)
+        stored = result(job, done)
+        assert str(tmp_path) not in json.dumps(stored)
+        for name in names:
+            rules = to_row(stored, name, done.key)["result"]["rules"]  # type: ignore[index]
+            assert {rule["help"] for rule in rules.values()} == {f"sliceport harden {join([name])} -o OUT"}
 
 
 def test_a_format_that_fails_to_tell_what_lies_beside_fails_for_its_model_alone(

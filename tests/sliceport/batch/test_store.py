@@ -8,6 +8,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from platforms import POSIX
@@ -66,6 +67,22 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(UsageError, match=r"scratch' cannot be written \(No such file or directory\)"):
         Folder(str(tmp_path)).new_scratch()
+
+
+def test_folder_that_another_process_removes_meanwhile_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = os.mkdir
+    attempts = iter([FileExistsError(errno.EEXIST, "exists"), FileNotFoundError(errno.ENOENT, "removed")])
+
+    def make_late(*args: Any) -> None:
+        if error := next(attempts, None):
+            raise error
+        make(*args)
+
+    monkeypatch.setattr(os, "mkdir", make_late)
+    Folder(str(tmp_path)).write("a", b"1")
+    assert (tmp_path / "a").read_bytes() == b"1"
 
 
 @pytest.mark.parametrize("root", ["", "a\0b"])

@@ -62,8 +62,8 @@ class TestLower:
         assert invoke("compare", tmp_path / "m.onnx").out.startswith("nothing to compare\n0 comparisons")
 
     def test_sizes_are_rounded_before_their_unit_is_chosen(self) -> None:
-        texts = [_format_bytes(count) for count in (0, 1, 1023, 2**10, 2**20 - 1, 2**30 - 1, 3 * 2**40)]
-        assert texts == ["0 bytes", "1 byte", "1023 bytes", "1.0 KiB", "1.0 MiB", "1.0 GiB", "3072.0 GiB"]
+        texts = [_format_bytes(count) for count in (0, 1, 1023, 2**10, 10**6, 2**20 - 1, 2**30 - 1, 3 * 2**40)]
+        assert texts == ["0 bytes", "1 byte", "1023 bytes", "1.0 KiB", "976.6 KiB", "1.0 MiB", "1.0 GiB", "3072.0 GiB"]
 
     def test_every_model_gives_json_that_fits_the_schema(self, invoke: Invoke, models: Path) -> None:
         for path in sorted(models.glob("*.onnx")):
