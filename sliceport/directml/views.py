@@ -99,7 +99,7 @@ class Buffers:
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
     """Return the strides of the region's output in the buffer of its input. An axis of size 1 gets 0."""
-    # Only axes of size 1 are added or dropped, so the longer output axes are, in order, the axes with several indices.
+    # Only axes of size 1 are added or dropped, so output axes longer than 1 match, in order, ranges longer than 1.
     axes = zip(region.ranges, input_strides, strict=True)
     strides = iter([selected.step * stride for selected, stride in axes if len(selected) > 1])
     return tuple(0 if size == 1 else next(strides) for size in region.output_shape)
