@@ -80,7 +80,7 @@ def is_validator_installed() -> bool:
 
 
 def install_validator(say: Progress = print) -> Path:
-    """Install the validating library, on Windows with all of DirectML, unless it is installed, and return its folder.
+    """Install the library that validates operators (on Windows, all of DirectML) if it is missing. Return its folder.
 
     Raises:
         DeviceError: This machine cannot load the library, a step failed, or the self-test failed.
@@ -142,7 +142,7 @@ def _build_host(scratch: Path, say: Progress) -> None:
 
 
 def uninstall() -> bool:
-    """Remove all installations, also of the validator, and return whether there was one.
+    """Remove all installations, also of the validator, and return whether any existed.
 
     Raises:
         OSError: A folder cannot be removed.
