@@ -78,7 +78,7 @@ def to_header(program: Program) -> str:
 
 
 def _define_operator(operator: Operator, name: str) -> Iterator[str]:
-    """Yield the definitions of an operator's constants. Its struct comes last, because it points to the others."""
+    """Yield the definitions of an operator's constants. The struct is last, because it points to other constants."""
     members = []
     for field in operator.schema.fields:
         value = getattr(operator, field.attribute)

@@ -130,7 +130,7 @@ class BufferTensor:
         data_type: Element type.
         sizes: Size of each dimension.
         strides: Number of elements from one index to the next in each dimension; None for packed row-major. A stride of
-            0 repeats elements. A stride above that of a packed tensor skips padding.
+            0 repeats elements. A stride above the packed stride skips padding.
         total_tensor_size_in_bytes: Size of the buffer range that the tensor may touch.
         guaranteed_base_offset_alignment: Promise that the tensor starts at a multiple of this many bytes in its buffer;
             0 promises nothing.

@@ -46,7 +46,7 @@ class Buffers:
         self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
     def output_strides(self, cut: Cut) -> Strides | None:
-        """Return the strides requested for an output, or None for packed row-major."""
+        """Return the strides requested for an output, or None for packed row-major strides."""
         return find_strides(self._options.output_layout, cut.output, cut.region.output_shape)
 
     def find_alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
@@ -87,7 +87,7 @@ class Buffers:
         level = self._options.feature_level
         support = SLICE1.support(level) or SLICE.support(level)
         assert support is not None  # SLICE exists at every level
-        carrier = next(find_carriers(element, support.data_types))  # unsigned types carry any element, so one exists
+        carrier = next(find_carriers(element, support.data_types))  # never fails: unsigned types carry any element
         if carrier.spread > 1 or carrier.group > 1:  # no accepted type is as wide as an element
             return None
         tensor = BufferTensor.of(carrier.data_type, shape, strides).padded_to(support.min_rank)

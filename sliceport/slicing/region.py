@@ -115,7 +115,7 @@ class Region:
         """
         if following.input_shape != self.output_shape:
             raise InvalidSlice(
-                f"a region of shape {following.input_shape} cannot follow one whose output shape is {self.output_shape}"
+                f"the following region must have input shape {self.output_shape}, got {following.input_shape}"
             )
         if self.is_empty:
             return Region(self.input_shape, self.ranges, following.output_shape)

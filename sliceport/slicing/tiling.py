@@ -32,7 +32,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
             runs_ending_at[stop].append((chain_length[start] + 1, key))
             chain_length[stop] = max(chain_length.get(stop, 0), chain_length[start] + 1)
     for candidates in runs_ending_at.values():
-        # `pop` takes a run that ends a longest chain. Of several such runs, it takes the one that starts first, because
+        # `pop` takes a run that ends a longest chain. Of several such runs, it takes the run that starts first, because
         # the list is reversed and this sort is stable.
         candidates.reverse()
         candidates.sort(key=itemgetter(0))
@@ -45,7 +45,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
                 reversed_chain.append(runs_ending_at[end].pop()[1])
                 end = runs[reversed_chain[-1]].start
             elif reversed_chain:
-                end = runs[reversed_chain.pop()].stop  # dead end: no run is left that ends where this one starts
+                end = runs[reversed_chain.pop()].stop  # dead end: no run is left that ends where this run starts
             else:
                 break
         if reversed_chain:

@@ -130,7 +130,7 @@ class Device:
         except CallFailed as error:
             if error.call == "CreateOperator":
                 return error.hresult
-            raise  # another call failed, such as one that creates the device
+            raise  # another call failed, such as D3D12CreateDevice
         return 0
 
     def run(
@@ -152,8 +152,7 @@ class Device:
             CallFailed: DirectML refuses the operator.
             HostDied: The host program ended or did not answer in time.
             DeviceError: The host program cannot be started, or the request is too large for it.
-            InvalidDescriptor: `data` is too short for the input tensor, whose size is rounded up to a multiple of 4, or
-                a number does not fit its field.
+            InvalidDescriptor: `data` is too short for the input tensor, or a number does not fit its field.
         """
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
@@ -216,8 +215,8 @@ class Device:
         """Run a model like `run_onnx`, with the same errors, and also return its nodes with their execution providers.
 
         Unlike in `run_onnx`, nodes may run on the CPU by default. Without `fallback`, a model that needs the CPU is
-        refused. The returned nodes are those before fusion. They include nodes of branches that do not run, and Casts
-        that onnxruntime removes afterwards. Versions of onnxruntime before 1.24 return no nodes.
+        refused. The nodes are those of the graph before fusion. They include nodes of branches that do not run, and
+        Casts that onnxruntime removes afterwards. Versions of onnxruntime before 1.24 return no nodes.
         """
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         config = {"session.record_ep_graph_assignment_info": "1"}

@@ -103,7 +103,7 @@ def _feature_level(library_folder: Path) -> int:
 
 @functools.cache
 def _operator_factory(library_folder: Path) -> OperatorFactory:
-    """Return the DirectML device of this process for creating operators: on Windows a real one, else a `Validator`."""
+    """Return the device of this process that creates operators: a `Direct3DDevice` on Windows, else a `Validator`."""
     return Direct3DDevice(library_folder) if sys.platform == "win32" else Validator(library_folder)
 
 
