@@ -101,12 +101,12 @@ class Image:
         if kind in ("uints", "ints"):
             return self._add_array("I" if kind == "uints" else "i", value)
         buffers = [self._add_tensor(tensor) for tensor in (value if kind == "outputs" else (value,))]
-        # A DML_TENSOR_DESC has 16 bytes, so `_add` puts no padding between them, and they form an array.
+        # Each DML_TENSOR_DESC has 16 bytes, so `_add` adds no padding, and the structs form an array.
         descs = [self._add_struct(DML_TENSOR_DESC, [_BUFFER, buffer]) for buffer in buffers]
         return descs[0] if descs else None  # null for a SPLIT without outputs
 
     def _add_tensor(self, tensor: BufferTensor) -> _Address:
-        """Add a DML_BUFFER_TENSOR_DESC and its arrays."""
+        """Add a DML_BUFFER_TENSOR_DESC and its arrays, and return its offset."""
         return self._add_struct(
             DML_BUFFER_TENSOR_DESC,
             [
@@ -121,14 +121,14 @@ class Image:
         )
 
     def _add_array(self, code: str, values: Sequence[int]) -> _Address:
-        """Add an array of numbers, and `_PADDING` zeros after it. `code` is a type code of Python's module `array`."""
+        """Add an array and `_PADDING` zeros, and return its offset. `code` is a type code of the module `array`."""
         try:
             return self._add(array(code, [*values, *(0,) * _PADDING]).tobytes())
         except OverflowError as error:
             raise InvalidDescriptor(f"{list(values)} do not fit their field in DirectML.h ({error}).") from None
 
     def _add_struct(self, kind: type[ctypes.Structure], values: Sequence[int | None]) -> _Address:
-        """Add a struct with these values of its members, and store the positions of its pointers."""
+        """Add a struct with these member values, store the positions of its pointers, and return its offset."""
         # ctypes does not accept numbers for pointers, so pointers are null at first and are overwritten below.
         struct = kind(*(None if isinstance(value, _Address) else value for value in values))
         start = self._add(bytes(struct))

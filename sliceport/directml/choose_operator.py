@@ -68,8 +68,8 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
     if any(selected.step < 0 for selected in copy.selected[0]):
         raise NotLoweredError(
             "feature_level",
-            f"a backward step needs DML_OPERATOR_SLICE1, which feature level {level} does not have; lower for feature "
-            f"level 2.1 or higher",
+            f"a backward step needs DML_OPERATOR_SLICE1, which feature level {level} does not have; lower the model "
+            f"for feature level 2.1 or higher",
         )
     return _build_with_best_carrier(copy, element, level, SLICE, _build_slice)
 
@@ -116,7 +116,7 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
 
 
 def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
-    """Return the operator for a copy. Its tensors get leading dimensions of 1 if it needs a higher rank.
+    """Return the operator for a copy. Its tensors get leading dimensions of 1 if the operator needs a higher rank.
 
     Raises:
         NotLoweredError: A tensor or its buffer exceeds DirectML's limit, or an output may overlap itself.

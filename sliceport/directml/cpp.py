@@ -59,7 +59,7 @@ def to_header(program: Program) -> str:
     Each refused node, and each output that lies in its input's buffer, becomes a comment.
     """
     indices = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in program.calls))}
-    # A call that several nodes share gets the name of the first one. In reversed order, this name is stored last.
+    # A call that several nodes share gets the name of the first node. In reversed order, this name is stored last.
     names = {call.id: lowered.node.name for lowered in reversed(program.nodes) for call in lowered.calls}
     lines = [_HEAD.format(level=program.feature_level)]
     for operator, i in indices.items():
@@ -78,7 +78,7 @@ def to_header(program: Program) -> str:
 
 
 def _define_operator(operator: Operator, name: str) -> Iterator[str]:
-    """Yield the definitions of an operator's constants. Its struct comes last, because it points to the others."""
+    """Yield the definitions of an operator's constants. The struct is last, because it points to other constants."""
     members = []
     for field in operator.schema.fields:
         value = getattr(operator, field.attribute)
@@ -141,8 +141,8 @@ def _list_comments(lowered: LoweredNode) -> Iterator[str]:
 def _quote(text: str) -> str:
     """Return a C string literal of the UTF-8 bytes of a text.
 
-    Bytes that are not printable ASCII, quotes, backslashes and question marks become octal escapes. Question marks are
-    escaped because they could form trigraphs.
+    Quotes, backslashes, question marks and all bytes other than printable ASCII become octal escapes. Question marks
+    are escaped, because they could form trigraphs.
     """
     data = text.encode(errors="surrogatepass")
     characters = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in data)

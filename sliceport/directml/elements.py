@@ -50,8 +50,8 @@ def find_carriers(element: str, data_types: frozenset[DataType]) -> Iterator[Car
     bits = ELEMENT_BITS[element]
     if _NATIVE.get(element) in data_types:
         yield Carrier(_NATIVE[element])
-    # Equal width comes first, then narrower types from wide to narrow, then wider types from narrow to wide. Wider ones
-    # come last because they fit only a selection that begins and ends at the boundaries of their elements.
+    # Equal width comes first, then narrower types from wide to narrow, then wider types from narrow to wide. Wider
+    # types come last, because they fit only a selection that begins and ends at boundaries of carrier elements.
     for width in sorted(_UINTS, key=lambda width: (width > bits, -width if width <= bits else width)):
         if _UINTS[width] in data_types:
             yield Carrier(_UINTS[width], spread=max(1, bits // width), group=max(1, width // bits))

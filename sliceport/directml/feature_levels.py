@@ -27,7 +27,7 @@ class FeatureLevel(IntEnum):
     V6_4 = 0x6400
 
     def __str__(self) -> str:
-        return f"{self.value >> 12}.{self.value >> 8 & 15}"
+        return f"{self.value >> 12}.{self.value >> 8 & 15}"  # 0x2100 is 2.1
 
     @classmethod
     def parse(cls, text: str | FeatureLevel) -> FeatureLevel:

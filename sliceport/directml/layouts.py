@@ -73,9 +73,10 @@ def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
 
 
 def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:
-    """Return the strides that a layout gives to the tensor named `value`. Return None for packed row-major strides.
+    """Return the strides that `layout` requests for the tensor named `value`, or None if it requests no strides.
 
-    An axis order such as NHWC does not apply to a value of another rank.
+    A tensor without requested strides is packed row-major. An axis order requests no strides if it is row-major, or if
+    the value has another rank.
 
     Raises:
         UsageError: The strides in `layout` do not fit the shape of the value.

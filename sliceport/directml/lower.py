@@ -35,7 +35,7 @@ from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 
 _MAX_ELEMENTS = 2**60
 """More elements than any buffer has. Beyond 2^63 - 1 indices, Python's `len` of a range fails. This limit is lower,
-because `StridedCopy.recast` may replace an element by 4 smaller ones."""
+because `StridedCopy.recast` may replace an element by 4 smaller elements."""
 
 
 @dataclass

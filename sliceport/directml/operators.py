@@ -67,7 +67,7 @@ class Slice1(_OneOutput):
 
 @dataclass(frozen=True)
 class Slice(_OneOutput):
-    """DML_SLICE_OPERATOR_DESC: the older slice, forward only. `sizes` are those of the output, not of the window."""
+    """DML_SLICE_OPERATOR_DESC: the older slice, forward only. `sizes` has the output sizes, not the window sizes."""
 
     schema: ClassVar[OperatorSchema] = schema.SLICE
     input_tensor: BufferTensor
@@ -171,7 +171,7 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
             if tensor.rank != tensors[0].rank or tensor.data_type != tensors[0].data_type:
                 raise InvalidDescriptor(
                     f"{name} must have InputTensor's data type and dimension count, got {tensor.data_type.name} and "
-                    f"{tensor.rank} for {tensors[0].data_type.name} and {tensors[0].rank}"
+                    f"{tensor.rank} instead of {tensors[0].data_type.name} and {tensors[0].rank}"
                 )
         if not support.min_rank <= tensors[0].rank <= support.max_rank:
             raise InvalidDescriptor(

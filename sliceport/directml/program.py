@@ -99,12 +99,12 @@ class LoweredNode:
 
     @property
     def operators(self) -> set[str]:
-        """The names of the operators of its calls, as in DirectML.h."""
+        """The operators that its calls run, by their names in DirectML.h."""
         return {call.operator.schema.type for call in self.calls}
 
     @property
     def resolved(self) -> Resolved:
-        """The node as a `Resolved`. It always is one if the verdict is `lowered`, `alias` or `empty`."""
+        """The node, which is a `Resolved` if the verdict is `lowered`, `alias` or `empty`. Do not use it otherwise."""
         assert isinstance(self.node, Resolved)
         return self.node
 
@@ -178,7 +178,7 @@ class Program:
         """Raise an error for the first refused node, if any node is refused.
 
         Raises:
-            InvalidSlice: The node breaks its specification.
+            InvalidSlice: The node breaks its specification, or an output may overlap itself in the requested layout.
             UnsupportedSlice: The node is refused for another reason.
         """
         for node in self.nodes:
@@ -199,7 +199,7 @@ class Program:
         """Write `program.json`, `program.hpp`, and DxDispatch files for each call into a new folder.
 
         The annotated model is written, too, unless `source` is None. The folder is written under another name and then
-        renamed, so that it is never seen incomplete. With `overwrite`, it replaces the folder of an earlier `write`.
+        renamed, so that it is never seen incomplete. With `overwrite`, this replaces the folder of an earlier `write`.
 
         Raises:
             UsageError: The folder cannot be written, or it exists and must not be replaced.

@@ -64,7 +64,7 @@ class OperatorSchema:
     supports: tuple[Support, ...]
 
     def support(self, level: FeatureLevel) -> Support | None:
-        """Return the ranks and data types that the operator accepts at `level`, or None if it does not exist there."""
+        """Return the ranks and data types accepted at `level`, or None if `level` does not have the operator."""
         return next((support for support in self.supports if support.level <= level), None)
 
 

@@ -11,9 +11,9 @@ from sliceport.slicing.tiling import find_tilings
 
 
 def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
-    """Find groups of Slices that one SPLIT can compute. Map each member's position to all positions of its group.
+    """Return the groups of Slices that one SPLIT can compute, as positions in `nodes`, by the position of each member.
 
-    The positions of a group are in order along the axis that its Slices tile.
+    The positions in a group are in order along the axis that its Slices tile.
     """
     regions: dict[int, Region] = {}
     ranges_by_axis: dict[tuple[tuple[str, ...], str, int], dict[int, range]] = defaultdict(dict)

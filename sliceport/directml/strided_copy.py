@@ -19,8 +19,8 @@ from sliceport.slicing import Region, coalesce
 class StridedCopy:
     """A copy of elements from one input buffer to one or more output buffers.
 
-    The axes are listed from outermost to innermost. Axes of one element are left out, so the copy of a single element
-    has no axes. An exception is an axis whose elements `recast` puts into one larger element.
+    The axes are listed from outermost to innermost. Axes of one element are left out, except an axis whose
+    elements `recast` has put into one larger element. So the copy of a single element has no axes.
 
     Attributes:
         sizes: Input size per axis.
@@ -52,8 +52,8 @@ class StridedCopy:
 
         Args:
             regions: The non-empty region of each output; all have the same input shape.
-            input_strides: Elements per step along each input axis; None for packed.
-            output_strides: For each output, elements per step along each of its own axes; None for packed.
+            input_strides: Elements per step along each input axis; None for packed strides.
+            output_strides: For each output, elements per step along each of its own axes; None for packed strides.
             split_axis: The input axis that the regions tile, for a copy that becomes one SPLIT; None for one region.
         """
         shape = regions[0].input_shape
@@ -106,7 +106,7 @@ class StridedCopy:
         """
         sizes, selected = list(self.sizes), [list(ranges) for ranges in self.selected]
         for axis, stride in enumerate(self.input_strides):
-            if stride == 0 and axis != self.split_axis:  # on the split axis, the outputs select different numbers
+            if stride == 0 and axis != self.split_axis:  # outputs may select different counts on the split axis
                 sizes[axis] = len(selected[0][axis])
                 for ranges in selected:
                     ranges[axis] = range(sizes[axis])
@@ -114,7 +114,7 @@ class StridedCopy:
         return shortened._reorder([axis for axis, size in enumerate(sizes) if size > 1])
 
     def _reorder(self, order: Sequence[int]) -> StridedCopy:
-        """Return this copy with only the axes in `order`, in that order. A `split_axis` must be one of them."""
+        """Return this copy with only the axes in `order`, in that order. A `split_axis` must be in `order`."""
         return StridedCopy(
             tuple(self.sizes[axis] for axis in order),
             tuple(self.input_strides[axis] for axis in order),
@@ -163,8 +163,8 @@ class StridedCopy:
         """Whether the stride of `axis` equals the extent of the next axis, in the input and in every output.
 
         In an output, the stride of an axis with one selected index has no meaning. If `axis` has one index, the nearest
-        outer axis with several indices takes its place, as long as the input is contiguous in between. Otherwise the
-        axes on both sides of `axis` could be merged although nothing has compared their strides.
+        outer axis with several indices takes its place, as long as the input is contiguous in between. Without
+        this rule, the axes on both sides of `axis` could be merged although nothing has compared their strides.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):
@@ -183,7 +183,7 @@ class StridedCopy:
         return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
 
     def _split_elements(self, spread: int) -> StridedCopy:
-        """Return this copy with each element replaced by `spread` smaller ones along a new innermost axis."""
+        """Return this copy with each element replaced by `spread` smaller elements along a new innermost axis."""
         return StridedCopy(
             (*self.sizes, spread),
             (*(stride * spread for stride in self.input_strides), 1),
@@ -230,7 +230,7 @@ class StridedCopy:
 
 def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
     """Return `strides` of a non-empty region's output by input axis, and 1 for an axis with one selected index."""
-    # Only axes of size 1 are added or dropped, so ranges of several indices match the other output axes in order.
+    # Only axes of size 1 are added or dropped, so output axes longer than 1 match, in order, ranges longer than 1.
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
 

@@ -103,8 +103,8 @@ def element_offset(coordinates: Sequence[int], strides: Sequence[int]) -> int:
 def buffer_size(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
     """Return the size in bytes of the smallest buffer for a tensor, rounded up to a multiple of 4.
 
-    DMLCalcBufferTensorSize returns the same, but overflows at 32 bits for a tensor with strides. An empty tensor needs
-    0 bytes.
+    DMLCalcBufferTensorSize returns the same size, but overflows at 32 bits for a tensor with strides. An empty tensor
+    needs 0 bytes.
 
     >>> buffer_size(DataType.UINT8, (2, 3), (5, 1))
     8
@@ -130,7 +130,7 @@ class BufferTensor:
         data_type: Element type.
         sizes: Size of each dimension.
         strides: Number of elements from one index to the next in each dimension; None for packed row-major. A stride of
-            0 repeats elements. A stride above that of a packed tensor skips padding.
+            0 repeats elements. A stride above the packed stride skips padding.
         total_tensor_size_in_bytes: Size of the buffer range that the tensor may touch.
         guaranteed_base_offset_alignment: Promise that the tensor starts at a multiple of this many bytes in its buffer;
             0 promises nothing.
@@ -225,9 +225,9 @@ class BufferTensor:
         missing = rank - self.rank
         if missing <= 0:
             return self
-        strides = self.strides or None  # strides of no dimension are packed
+        strides = self.strides or None  # a scalar has the strides (), which become None (packed)
         if strides is not None:
-            # The stride of a packed tensor. A dimension of size 1 never uses its stride, which must only fit the field.
+            # The packed stride is cut to 32 bits, which is harmless: a dimension of size 1 never uses its stride.
             strides = (min(self.sizes[0] * strides[0], UINT32_MAX),) * missing + strides
         return replace(self, sizes=(1,) * missing + self.sizes, strides=strides)
 

@@ -46,7 +46,7 @@ class Buffers:
         self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
     def output_strides(self, cut: Cut) -> Strides | None:
-        """Return the strides requested for an output, or None for packed row-major."""
+        """Return the strides requested for an output, or None for packed row-major strides."""
         return find_strides(self._options.output_layout, cut.output, cut.region.output_shape)
 
     def find_alias(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
@@ -87,7 +87,7 @@ class Buffers:
         level = self._options.feature_level
         support = SLICE1.support(level) or SLICE.support(level)
         assert support is not None  # SLICE exists at every level
-        carrier = next(find_carriers(element, support.data_types))  # unsigned types carry any element, so one exists
+        carrier = next(find_carriers(element, support.data_types))  # never fails: unsigned types carry any element
         if carrier.spread > 1 or carrier.group > 1:  # no accepted type is as wide as an element
             return None
         tensor = BufferTensor.of(carrier.data_type, shape, strides).padded_to(support.min_rank)
@@ -99,7 +99,7 @@ class Buffers:
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
     """Return the strides of the region's output in the buffer of its input. An axis of size 1 gets 0."""
-    # Only axes of size 1 are added or dropped, so the longer output axes are, in order, the axes with several indices.
+    # Only axes of size 1 are added or dropped, so output axes longer than 1 match, in order, ranges longer than 1.
     axes = zip(region.ranges, input_strides, strict=True)
     strides = iter([selected.step * stride for selected, stride in axes if len(selected) > 1])
     return tuple(0 if size == 1 else next(strides) for size in region.output_shape)

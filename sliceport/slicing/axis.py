@@ -61,8 +61,8 @@ def resolve_axis(start: int | None, stop: int | None, step: int, size: int) -> r
     clamps the start of a backward slice to `[0, size - 1]`. Python selects nothing there.
 
     Args:
-        start: First index, negative from the end; None to start at the first element in the direction of `step`.
-        stop: Exclusive end, negative from the end; None to select up to the last element in the direction of `step`.
+        start: First index, counted from the end if negative; None for the first element in the direction of `step`.
+        stop: Exclusive end, counted from the end if negative; None to stop after the last element in that direction.
         step: Any non-zero integer.
         size: Number of elements on the axis, at most INT64_MAX.
 
@@ -148,8 +148,8 @@ def merge(outer: range, inner: range, inner_size: int) -> range | None:
     """Return one range for two neighbouring axes that become one axis. Return None if no range fits.
 
     The pair of indices `(o, i)` becomes the index `o * inner_size + i`. A range fits if these indices have a constant
-    step in output order. This is so if either axis selects a single element. It is also so if one more step of `inner`
-    after its last index leads to the next index of `outer`. Both ranges must be non-empty.
+    step in output order, that is, if either axis selects a single element, or if one step of `inner` leads from its
+    last index to its first index in the next row of `outer`. Both ranges must be non-empty.
 
     >>> merge(range(1, 3), range(4), inner_size=4)
     range(4, 12)

@@ -56,7 +56,7 @@ class NodeInModel:
 
     @property
     def label(self) -> str:
-        """Operator and node, the beginning of messages: `Slice 'crop_7'`."""
+        """Operator type and name of the node, with which messages begin: `Slice 'crop_7'`."""
         return f"{self.op_type} {self.name!r}"
 
 

@@ -16,7 +16,7 @@ class Region:
 
     Element `k` of the output, counted in row-major order, is element `k` of the grid `ranges[0] x ranges[1] x ...`,
     counted in row-major order. New and dropped axes always have size 1, so they change only `output_shape`. If anything
-    is selected, the output sizes without the ones equal the lengths of the ranges without the ones, in order.
+    is selected, the output sizes other than 1 equal, in order, the lengths of the ranges other than 1.
 
     Guarantees:
       * two regions of the same shapes are equal exactly when every output index selects the same input element;
@@ -115,7 +115,7 @@ class Region:
         """
         if following.input_shape != self.output_shape:
             raise InvalidSlice(
-                f"a region of shape {following.input_shape} cannot follow one whose output shape is {self.output_shape}"
+                f"the following region must have input shape {self.output_shape}, got {following.input_shape}"
             )
         if self.is_empty:
             return Region(self.input_shape, self.ranges, following.output_shape)
@@ -140,7 +140,7 @@ class Region:
 
 
 def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
-    """Return the axis that the regions divide into parts, and the positions of the regions in order along the axis.
+    """Return the axis that the regions divide into parts, and the positions in `regions`, ordered along this axis.
 
     Return None unless all conditions hold: there are two or more regions of one input shape; their ranges on the axis
     are non-empty, have step 1, and together cover each element once; every region selects all other axes whole; no

@@ -31,8 +31,8 @@ class AxisSlice(NamedTuple):
     """The bounds and the step of a slice on one axis.
 
     Attributes:
-        start: First index, negative from the end.
-        end: Exclusive end, negative from the end.
+        start: First index, counted from the end if negative.
+        end: Exclusive end, counted from the end if negative.
         step: The step, not 0.
     """
 
@@ -51,11 +51,11 @@ class AxisSlice(NamedTuple):
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def within(self, size: int | None) -> AxisSlice:
-        """Return a slice that selects the same elements, with bounds on an axis of `size` or directly next to its ends.
+        """Return a slice that selects the same elements, with bounds on an axis of `size` or one position outside.
 
-        A slice of one index gets step 1, and an empty slice becomes `0:0`. Only a backward slice down to index 0 has a
-        negative bound, because an end of -1 would mean the last index. If the size is unknown (None), the slice
-        changes only if `is_empty_for_every_size` is true: it becomes `0:0`.
+        A slice of one index gets step 1, and an empty slice becomes `0:0`. A backward slice down to index 0 ends at
+        `-size - 1`, because an end of -1 would mean the last index. If the size is unknown (None), the slice changes
+        only if `is_empty_for_every_size` is true: it becomes `0:0`.
 
         >>> AxisSlice(-1, INT64_MIN, -2).within(5)
         AxisSlice(start=4, end=-6, step=-2)
@@ -140,7 +140,7 @@ class SliceSpec:
     Attributes:
         starts: First index per entry.
         ends: Exclusive end per entry.
-        axes: The axis of each entry, negative from the end; None for the first `len(starts)` axes.
+        axes: The axis of each entry, counted from the end if negative; None for the first `len(starts)` axes.
         steps: Step per entry; None for all 1.
     """
 
@@ -222,7 +222,7 @@ class SplitSpec:
     """ONNX Split and OpenVINO Split-1/VariadicSplit-1: consecutive parts of one axis.
 
     Attributes:
-        axis: The axis, negative from the end.
+        axis: The axis, counted from the end if negative.
         sizes: Size of each part, in order; parts may be empty.
     """
 
@@ -254,7 +254,7 @@ class SplitSpec:
             )
         if last < 0:
             raise InvalidSlice(
-                f"axis {axis} has {dim} elements, too few for {parts} parts of {chunk} with a smaller last one"
+                f"axis {axis} has {dim} elements, too few for {parts} parts of {chunk}, even with a smaller last part"
             )
         return cls(axis, (chunk,) * (parts - 1) + (last,))
 
@@ -284,7 +284,7 @@ class SplitSpec:
         """Return the region of each part of a tensor of `shape`.
 
         Raises:
-            InvalidSlice: The axis is out of range, a size is negative, or the sizes do not sum to that of the axis.
+            InvalidSlice: The axis is out of range, a size is negative, or the sizes do not sum to the axis size.
 
         >>> tuple(region.output_shape for region in SplitSpec(-1, (1, 0, 2)).resolve((2, 3)))
         ((2, 1), (2, 0), (2, 2))
@@ -348,7 +348,7 @@ class StridedSliceSpec:
         return entries
 
     def entries(self, rank: int) -> list[Entry]:
-        """Return the entries, each with the axis that it consumes. `rank` is that of the tensor; see `Masks.entries`.
+        """Return the entries, each with the axis that it consumes, for a tensor of `rank`; see `Masks.entries`.
 
         Raises:
             InvalidSlice: Lengths differ, or a rule of `Masks.entries` is broken.

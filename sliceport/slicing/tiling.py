@@ -22,7 +22,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     """
     # A chain is a sequence of runs from 0 on. Each run starts where the one before it stops.
     # chain_length: the number of runs in the longest chain to each index.
-    # runs_ending_at: the runs that stop at each index, each with the length of the longest chain that it ends.
+    # runs_ending_at: the runs that stop at each index, each with the length of the longest chain up to the run.
     chain_length = {0: 0}
     runs_ending_at: dict[int, list[tuple[int, Key]]] = defaultdict(list)
     # All runs that stop at an index come before the runs that start at that index, so `chain_length[start]` is final.
@@ -32,7 +32,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
             runs_ending_at[stop].append((chain_length[start] + 1, key))
             chain_length[stop] = max(chain_length.get(stop, 0), chain_length[start] + 1)
     for candidates in runs_ending_at.values():
-        # `pop` takes a run that ends a longest chain. Of several such runs, it takes the one that starts first, because
+        # `pop` takes a run that ends a longest chain. Of several such runs, it takes the run that starts first, because
         # the list is reversed and this sort is stable.
         candidates.reverse()
         candidates.sort(key=itemgetter(0))
@@ -45,7 +45,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
                 reversed_chain.append(runs_ending_at[end].pop()[1])
                 end = runs[reversed_chain[-1]].start
             elif reversed_chain:
-                end = runs[reversed_chain.pop()].stop  # dead end: no run is left that ends where this one starts
+                end = runs[reversed_chain.pop()].stop  # dead end: no run is left that ends where this run starts
             else:
                 break
         if reversed_chain:
@@ -54,7 +54,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
-    """Return the keys of as many disjoint runs as possible, in order. Of such sets, choose one of the most elements.
+    """Return the keys of as many disjoint runs as possible, in order. If sets tie, choose one with the most elements.
 
     All runs must be non-empty and have step 1.
 
@@ -64,7 +64,8 @@ def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
     ordered = sorted(runs, key=lambda key: (runs[key].stop, runs[key].start))
     stops = [runs[key].stop for key in ordered]
     # Weighted interval scheduling by dynamic programming.
-    # best[i]: the best set among the first i runs, as its numbers of runs and of elements.
+    # best[i]: the best set among the first i runs, as its number of runs and its number of elements.
+    # bisect_right(stops, start, 0, i): the number of earlier runs that stop at or before the start of run i.
     # is_better_with[i]: whether the best set among the first i + 1 runs contains run i.
     best: list[tuple[int, int]] = [(0, 0)]
     is_better_with: list[bool] = []

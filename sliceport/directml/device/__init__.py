@@ -28,7 +28,7 @@ def open(  # noqa: A001 - callers write `device.open()`
     """Return a device; its host program starts with the first request.
 
     Args:
-        timeout: Time limit per request in seconds, extended up to 10 times if the machine is busy.
+        timeout: Time limit per request in seconds; up to 10 times as long if the machine is busy.
         retries: Whether to repeat a failed request on a fresh host, to tell a refusal from a transient failure.
         environment: Variables for the host program, in addition to those of this process.
 

@@ -37,7 +37,7 @@ class HostBackend(ABC):
 
     @abstractmethod
     def command(self, folder: Path) -> list[str]:
-        """Return the command that runs the host program. All processes that the command starts must exit with it.
+        """Return the command that runs the host program. When the command ends, all processes that it started must end.
 
         `folder` is the folder of the installation.
 
@@ -51,7 +51,7 @@ class HostBackend(ABC):
 
     def hash_recipe(self) -> str:
         """Return a hash of the recipe: the package of the libraries to install and the `_ingredients`."""
-        # 12 digits tell recipes apart, and the hash becomes a part of the folder's name.
+        # 12 digits tell recipes apart and keep the folder's name short.
         return hashlib.sha256(f"{find_package()[0]} {self._ingredients()}".encode()).hexdigest()[:12]
 
     def _ingredients(self) -> str:

@@ -130,7 +130,7 @@ class Device:
         except CallFailed as error:
             if error.call == "CreateOperator":
                 return error.hresult
-            raise  # another call failed, such as one that creates the device
+            raise  # another call failed, such as D3D12CreateDevice
         return 0
 
     def run(
@@ -152,11 +152,11 @@ class Device:
             CallFailed: DirectML refuses the operator.
             HostDied: The host program ended or did not answer in time.
             DeviceError: The host program cannot be started, or the request is too large for it.
-            InvalidDescriptor: `data` ends before the input tensor's last 4 bytes, or a number does not fit its field.
+            InvalidDescriptor: `data` is too short for the input tensor, or a number does not fit its field.
         """
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
-        # The size of a buffer is a multiple of 4 bytes.
+        # A buffer must have a multiple of 4 bytes, so the end is rounded up.
         end = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
         if data.size < end:
             raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {end}, but its buffer has {data.size}.")
@@ -214,9 +214,9 @@ class Device:
     ) -> tuple[list[npt.NDArray[Any]], list[NodeRun]]:
         """Run a model like `run_onnx`, with the same errors, and also return its nodes with their execution providers.
 
-        Unlike in `run_onnx`, nodes may run on the CPU by default. Without `fallback`, a model with such a node is
-        refused. The returned nodes are those before fusion. They include nodes of branches that do not run, and Casts
-        that onnxruntime removes afterwards. Versions of onnxruntime before 1.24 return no nodes.
+        Unlike in `run_onnx`, nodes may run on the CPU by default. Without `fallback`, a model that needs the CPU is
+        refused. The nodes are those of the graph before fusion. They include nodes of branches that do not run, and
+        Casts that onnxruntime removes afterwards. Versions of onnxruntime before 1.24 return no nodes.
         """
         arrays = {name: (array, *encode(name, array)) for name, array in inputs.items()}
         config = {"session.record_ep_graph_assignment_info": "1"}
@@ -307,7 +307,7 @@ class Device:
                 waits += 1  # a busy machine may give the host too little of the processor to answer in time
                 if waits == _MAX_WAITS or not is_held_up(self._process.pid, self._timeout):
                     break
-            header, reply = exchange.result(0)
+            header, reply = exchange.result(0)  # raises TimeoutError if there is no answer
         except BaseException as error:  # such as Ctrl-C, which leaves the pipe in the middle of a frame
             self._end_host(kill=True)
             program = "the DirectML host program"

@@ -73,12 +73,12 @@ class Direct3DDevice(OperatorFactory):
 
     def __init__(self, folder: Path, adapter_index: int = 0) -> None:
         factory = create(_load("dxgi.dll").CreateDXGIFactory1, "CreateDXGIFactory1", _FACTORY)
-        chosen = factory.create("EnumAdapters", 7, adapter_index)
+        adapter = factory.create("EnumAdapters", 7, adapter_index)
         description = ctypes.create_string_buffer(304)  # DXGI_ADAPTER_DESC
-        chosen.call("GetDesc", 8, ctypes.addressof(description))
+        adapter.call("GetDesc", 8, ctypes.addressof(description))
         self.adapter = ctypes.wstring_at(ctypes.addressof(description))  # its first member, the name
         create_device = _load("d3d12.dll").D3D12CreateDevice
-        self._d3d = create(create_device, "D3D12CreateDevice", chosen.address, _FEATURE_LEVEL_11_0, _D3D12_DEVICE)
+        self._d3d = create(create_device, "D3D12CreateDevice", adapter.address, _FEATURE_LEVEL_11_0, _D3D12_DEVICE)
         create_dml = _load(str(folder / "DirectML.dll")).DMLCreateDevice1
         # device, flags, minimum feature level, interface
         arguments = (self._d3d.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
@@ -205,7 +205,7 @@ class Direct3DDevice(OperatorFactory):
         call_method(self._list.address, 15, target.address, target_offset, source.address, offset, size)
 
     def _transition(self, buffer: ComObject, before: int, after: int) -> None:
-        """Record the change of a buffer from one of D3D12_RESOURCE_STATES to another."""
+        """Record the change of a buffer from state `before` to `after`, both D3D12_RESOURCE_STATES."""
         barrier = struct.pack("=2iQ3I4x", 0, 0, buffer.address, 0, before, after)  # D3D12_RESOURCE_BARRIER
         call_method(self._list.address, 26, 1, barrier)  # ResourceBarrier
 

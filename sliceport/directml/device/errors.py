@@ -38,4 +38,4 @@ class CallFailed(DeviceError):
         self.call, self.hresult, self.message = call, hresult, message
 
     def __reduce__(self) -> tuple[type[CallFailed], tuple[str, int, str]]:
-        return CallFailed, (self.call, self.hresult, self.message)  # `args` has only the text
+        return CallFailed, (self.call, self.hresult, self.message)  # pickle would pass only the text in `args`

@@ -41,7 +41,7 @@ def folder() -> Path:
 
 
 def other_folders() -> list[Path]:
-    """Return the folders of other installations, such as those of earlier versions."""
+    """Return the folders of other installations, such as the folders of earlier versions."""
     folders = user_cache().glob(f"{_PREFIX}*/")  # the slash at the end excludes the lock file
     return sorted(set(folders) - {folder(), validator_folder()})
 
@@ -80,7 +80,7 @@ def is_validator_installed() -> bool:
 
 
 def install_validator(say: Progress = print) -> Path:
-    """Install the validating library, on Windows with all of DirectML, unless it is installed, and return its folder.
+    """Install the library that validates operators (on Windows, all of DirectML) if it is missing. Return its folder.
 
     Raises:
         DeviceError: This machine cannot load the library, a step failed, or the self-test failed.
@@ -105,7 +105,7 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
     """Build the folder `target` unless it exists, and return it. The folder appears complete or not at all.
 
     `lacking` names something that this machine lacks, or is None. `build` fills an empty folder. If several processes
-    call this at once, one builds the folder and the others wait.
+    call this at once, one process builds the folder and the others wait.
     """
     if target.is_dir():
         return target
@@ -125,7 +125,7 @@ def _download_validator(scratch: Path, say: Progress) -> None:
     say(f"downloading {FOR_LINUX.package}=={FOR_LINUX.version} for its {FOR_LINUX.libraries[0]}, 25 MB")
     FOR_LINUX.install(scratch)
     say("testing it")
-    # The last but one stride is -2 as in the example, or 0, which is invalid.
+    # The third stride is -2, as in the example, or 0, which is invalid.
     accepted, refused = (replace(_EXAMPLE, input_window_strides=(1, 1, step, 2)) for step in (-2, 0))
     if validator.create_operator(scratch, accepted) or not validator.create_operator(scratch, refused):
         raise DeviceError("the installed library gives wrong verdicts in the self-test, so it is removed.")
@@ -142,7 +142,7 @@ def _build_host(scratch: Path, say: Progress) -> None:
 
 
 def uninstall() -> bool:
-    """Remove all installations, also of the validator, and return whether there was one.
+    """Remove all installations, also of the validator, and return whether any existed.
 
     Raises:
         OSError: A folder cannot be removed.

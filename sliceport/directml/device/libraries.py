@@ -99,19 +99,19 @@ def install_libraries(home: Path, say: Callable[[str], None]) -> None:
     else:
         say(f"copying {LIBRARIES[0]} and {LIBRARIES[1]} from the installed {spec}")
         for name in LIBRARIES:
-            if (folder / name).is_file():  # onnxruntime-windowsml lacks the last one
+            if (folder / name).is_file():  # onnxruntime-windowsml lacks the last library
                 shutil.copyfile(folder / name, home / name)
     (home / _NOTE).write_text(spec)
 
 
 def read_package_spec(home: Path) -> str:
-    """Return `package==version` of the libraries in `home`, or of those to install if there are no libraries."""
+    """Return `package==version` of the libraries in `home`, or of the libraries to install if `home` has no note."""
     note = home / _NOTE
     return note.read_text() if note.is_file() else find_package()[0]
 
 
 def find_package() -> tuple[str, Path | None]:
-    """Return `package==version` and the folder of the installed libraries. The folder is None for those to download."""
+    """Return `package==version` and the folder of the libraries. The folder is None if they must be downloaded."""
     for package in _WITH_DIRECTML if sys.platform == "win32" else ():  # the packages exist for Windows only
         with suppress(importlib.metadata.PackageNotFoundError):
             distribution = importlib.metadata.distribution(package)

@@ -35,7 +35,7 @@ class PackageIndex:
         # Without a keyring of Debian, apt checks signatures by the keys that this machine trusts.
         signed_by = next((f" [signed-by={keyring}]" for keyring in keyrings if keyring.is_file()), "")
         (folder / "sources.list").write_text(f"deb{signed_by} {mirror} {suite} main\n")
-        # No dependency needs a version of epoch 999, so apt does not replace the absent packages by real ones.
+        # No real package has epoch 999, so these entries are the newest versions, and apt does not replace them.
         entry = (
             "Package: {}\nStatus: install ok installed\nArchitecture: amd64\nVersion: 999:1\nDescription: absent\n\n"
         )
@@ -57,7 +57,7 @@ class PackageIndex:
         return {name: int(size) for name, size in re.findall(r"^'\S+' ([^_\s]+)_\S+ (\d+)", uris, re.MULTILINE)}
 
     def download(self, names: Iterable[str]) -> dict[str, Path]:
-        """Download packages, check them against the signed index, and return all downloaded files by name.
+        """Download packages, check them against the signed index, and return all downloaded files by package.
 
         Raises:
             DeviceError: A package cannot be downloaded.
@@ -87,7 +87,7 @@ def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> N
             process.communicate()  # reads what follows the end of the archive, so that dpkg-deb can end
         except tarfile.TarError as error:
             raise DeviceError(f"the package {package.name} cannot be unpacked ({error}).") from None
-    if process.returncode:  # tarfile takes the end of the stream for the end of the archive
+    if process.returncode:  # tarfile does not notice a stream that ends early
         raise DeviceError(f"the package {package.name} cannot be unpacked (dpkg-deb failed).")
 
 

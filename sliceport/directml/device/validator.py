@@ -65,17 +65,17 @@ def create_operator(library_folder: Path, operator: Operator) -> int:
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
         InvalidDescriptor: A number does not fit its field.
-        ChildLost: The machine ended the child process for another reason.
+        ChildLost: The machine ended the child process or could not start it.
     """
     return _call_in_child(_create_operator, library_folder, operator)
 
 
 def title(library_folder: Path) -> str:
-    """Return the name of the library and its highest feature level, because the library does not report a version.
+    """Return the name of the library and its highest feature level. The library does not report a version.
 
     Raises:
         DeviceError: The library cannot be used on this machine, or it crashed.
-        ChildLost: The machine ended the child process for another reason.
+        ChildLost: The machine ended the child process or could not start it.
     """
     return f"DirectML at feature level {FeatureLevel(_call_in_child(_feature_level, library_folder))}"
 
@@ -103,7 +103,7 @@ def _feature_level(library_folder: Path) -> int:
 
 @functools.cache
 def _operator_factory(library_folder: Path) -> OperatorFactory:
-    """Return the DirectML device of this process for creating operators: on Windows a real one, else a `Validator`."""
+    """Return the device of this process that creates operators: a `Direct3DDevice` on Windows, else a `Validator`."""
     return Direct3DDevice(library_folder) if sys.platform == "win32" else Validator(library_folder)
 
 
@@ -228,7 +228,7 @@ def _clear_adapter_property(this: int, name: int, size: int, data: int) -> int: 
 
 def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  # noqa: ARG001
     """Answer IDXCoreAdapter::GetPropertySize."""
-    ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)  # see `_check_feature_support`
+    ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)  # the upper half is undefined
     return 0
 
 

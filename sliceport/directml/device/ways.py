@@ -50,14 +50,14 @@ its arguments are appended to the command. All processes of a program end with i
 
 @cache  # because each trial starts a process
 def choose(root: Path) -> tuple[str | None, dict[str, str]]:
-    """Return the name of the best way that works here, or None, and the errors of the better ways, which failed."""
+    """Return the name of the best way that works here (None if all ways fail), and the errors of the better ways."""
     reasons = {}
     for name, way in WAYS.items():
-        command = way(root)
-        if command is None:
+        prefix = way(root)
+        if prefix is None:  # this machine lacks the way
             continue
         try:
-            run([*command, "/bin/true"], command[0])
+            run([*prefix, "/bin/true"], prefix[0])
         except DeviceError as error:
             reasons[name] = str(error).rstrip(".")
         else:

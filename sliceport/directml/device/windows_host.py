@@ -92,7 +92,7 @@ class Host:
     def _run(self, request: dict[str, Any], payload: bytes) -> Answer:
         memory, address = _relocate(request["operator"], payload)
         key, data = payload[: len(memory)], payload[len(memory) :]  # the bytes of the operator identify it
-        sizes = [request["input"], *request["outputs"]]  # of the buffers, in bytes
+        sizes = [request["input"], *request["outputs"]]  # sizes of the buffers in bytes
         return {}, self._device.run(key, address, data, sizes, request["offset"])
 
     def _run_onnx(self, request: dict[str, Any], payload: bytes) -> Answer:
@@ -173,7 +173,7 @@ def _make_values(
         # Elements of less than a byte are packed in `content`, but onnxruntime expects an array of the tensor's shape.
         memory = np.zeros(int(np.prod(description["shape"], dtype=np.int64)) * width, np.uint8)
         memory[: description["size"]] = content
-        array = memory.view(f"V{width}").reshape(description["shape"])  # onnxruntime reads only its itemsize
+        array = memory.view(f"V{width}").reshape(description["shape"])  # only the itemsize of this type counts
         buffers.append(array)
         values[description["name"]] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, description["element"])
     return values, buffers

@@ -77,7 +77,7 @@ class WineRoot(HostBackend):
         return _command_inside(folder, "wine", "host.exe")
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:
-        """Return `way`, the chosen one of `ways.WAYS` or "none", and as `no NAME` the error of each better way."""
+        """Return the chosen way of `ways.WAYS` (or "none") as `way`, and the error of each better way as `no NAME`."""
         way, refused = ways.choose(folder)
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
@@ -119,14 +119,14 @@ class WineRoot(HostBackend):
         needed = re.compile("|".join(map(fnmatch.translate, host_file("files.txt").read_text().split())))
         for name in for_root:
             unpack(files[name], root, needed.match)
-        for name in for_compiler.keys() - for_root:
+        for name in for_compiler.keys() - for_root:  # a package in both is already in `root`
             unpack(files[name], compiler, lambda file: not re.fullmatch(_LEFT_OUT_OF_COMPILER, file))
         shutil.rmtree(state)
 
 
 def _command_inside(root: Path, *words: str) -> list[str]:
     """Return the command that runs a program in the root folder with a display and a Wine prefix."""
-    # Wine aborts if TMPDIR is set, and if WINEARCH is win32.
+    # Wine aborts if TMPDIR is set or WINEARCH is win32.
     environment = ("/usr/bin/busybox", "env", "-u", "TMPDIR", "-u", "WINEARCH")
     return ways.command(root, *environment, "/bin/sh", f"{_HOME}/inside.sh", *words)
 
@@ -162,9 +162,9 @@ def compile_command(root: Path, name: str, *options: str) -> list[str]:
 
 
 def _make_prefix(root: Path, prefix: Path) -> None:
-    """Create the Wine prefix, in which Wine's own files are links to those in the root folder."""
+    """Create a Wine prefix, and replace its copies of Wine's files by links to the originals in the root folder."""
     # wineboot reports missing DLLs as failures but goes on, so its exit code is ignored. wineserver writes the registry
-    # when it ends.
+    # when it ends. Inside the root folder, `prefix` has the path that the script sets.
     script = f"export WINEPREFIX={_HOME}/prefix; wine wineboot -i; wineserver -w"
     run(_command_inside(root, "sh", "-c", script), "wineboot", timeout=_WINEBOOT_TIMEOUT)
     if not (prefix / "system.reg").exists():

@@ -108,7 +108,7 @@ class TestRules:
             (replace(GOOD_SLICE1, output_tensor=t(1, 2, 3)), "OutputTensor must have InputTensor's data type and dim"),
             (
                 replace(GOOD_SLICE1, output_tensor=t(2, 3, data_type=DataType.INT32)),
-                "got INT32 and 2 for FLOAT32 and 2",
+                "got INT32 and 2 instead of FLOAT32 and 2",
             ),
             (replace(GOOD_SLICE1, input_window_strides=(-(2**31) - 1, 1)), "must be a non-zero 32-bit integer"),
             (replace(GOOD_SLICE, dimension_count=3), "DimensionCount must be the rank of the tensors, 2, got 3"),

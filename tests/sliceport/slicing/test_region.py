@@ -62,7 +62,7 @@ class TestComposition:
             assert region.then(Region.whole(region.output_shape)) == region
 
     def test_shapes_must_fit(self) -> None:
-        with pytest.raises(InvalidSlice, match=r"a region of shape \(3,\) cannot follow one whose output shape"):
+        with pytest.raises(InvalidSlice, match=r"the following region must have input shape \(2,\), got \(3,\)"):
             Region.of((4,), (range(2),)).then(Region.whole((3,)))
 
 
