@@ -97,7 +97,7 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
     for port in node.get_input_descriptions():
         if isinstance(port, SliceInputDescription):
             shape = node.input_value(port.input_index).get_partial_shape()
-            start, first = port.start, 0 if port.stride > 0 else -1
+            start, first = port.start, (0 if port.stride > 0 else -1)
             if shape.rank.is_static and shape[port.axis].is_static:
                 size = shape[port.axis].get_length()
                 start = start if start >= 0 else start + size

@@ -1,4 +1,4 @@
-"""Replacement of the slicing nodes that OpenVINO computes wrongly by operators that it computes correctly."""
+"""Hardening: operators that OpenVINO computes correctly replace the slicing nodes that it computes wrongly."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
 
 
 def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
-    """Return start, stop and step of a Slice that selects the same as an entry of a StridedSlice. It keeps the axis.
+    """Return start, stop and step of a Slice that selects the same as an entry of a StridedSlice, but keeps the axis.
 
     Return None if a bound is masked and the sign of the step is unknown, because the sign decides where the bound is.
     """
@@ -282,7 +282,7 @@ def _index_list(
     """
     positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
     values = view.index_values[index] if index < len(view.index_values) else []
-    # An input with unknown elements is used as a whole if these are all of its elements, in order.
+    # An input with unknown elements is used as a whole if the entries read all of its elements in order.
     if (values is None or None in values) and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
     elements = [
@@ -293,13 +293,13 @@ def _index_list(
 
 
 def _element_or_output(view: BuiltInNode, index: int, entry: Entry) -> int | ov.Output:
-    """Return the element of an index input for an entry: a clamped number if it is constant, or else an output."""
+    """Return an entry's element of index input `index`: a constant element as a clamped number, others as an output."""
     value = _constant_element(view, index, entry)
     return _index_element(view, index, entry) if value is None else _clamp(value, index)
 
 
 def _index_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
-    """Return the element of an index input for one entry, as an output: a list of one 64-bit integer."""
+    """Return an output that holds an entry's element of index input `index`, as a list of one 64-bit integer."""
     source, position = _to_whole_bytes(view.inputs[1 + index]), entry.position
     if view.count != 1:
         bounds = [_constant([value]) for value in (position, position + 1, 1, 0)]  # start, stop, step, axis
@@ -308,7 +308,7 @@ def _index_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
 
 
 def _to_whole_bytes(source: ov.Output) -> ov.Output:
-    """Return an index input, converted to 64 bits if its elements are packed, because Model.evaluate misreads these."""
+    """Return an index input. Packed elements, which Model.evaluate misreads, are converted to 64 bits."""
     return source if source.get_element_type().bitwidth >= 8 else opset1.convert(source, "i64").output(0)
 
 

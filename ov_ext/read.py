@@ -129,10 +129,11 @@ def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
 
 
 def _declared_dim(dim: ov.Dimension) -> int | range | None:
-    """Return a known size, None for a size without bounds, or else the range up to `_MAX_SIZE` or the lower bound."""
+    """Return a known size, None for a size without bounds, or else the range of its bounds, cut off at `_MAX_SIZE`."""
     low, high = bounds_of(dim)
     if low == high:
         return low
+    # The range is never empty: a lower bound above `_MAX_SIZE` stays.
     return None if (low, high) == (0, INT64_MAX) else range(low, max(low, min(high, _MAX_SIZE)) + 1)
 
 
