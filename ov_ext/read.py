@@ -111,9 +111,10 @@ def _find_constants(model: ov.Model) -> set[int]:
     constants: set[int] = set()
     for _, node in nodes_with_scope(model):  # in topological order
         kind, sources = node.get_type_name(), inputs_of(node)
+        inner = [each.get_type_name() for body in bodies_of(node).values() for _, each in nodes_with_scope(body)]
         if kind == "ShapeOf":
             is_constant = sources[0].get_partial_shape().is_static
-        elif not sources or kind in _NEVER_CONSTANT:
+        elif not sources or not _NEVER_CONSTANT.isdisjoint([kind, *inner]):
             is_constant = kind == "Constant"
         else:
             is_constant = all(source.get_node().get_instance_id() in constants for source in sources)
