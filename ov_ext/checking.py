@@ -46,13 +46,13 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
         tuple(
             NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)
             for scope, node in nodes_with_scope(opened)
-            for defect, kind, detail in _check(node)
+            for defect, kind, detail in _check_node(node)
         ),
         ENGINES,
     )
 
 
-def _check(node: ov.Node) -> _Findings:
+def _check_node(node: ov.Node) -> _Findings:
     """Yield the findings about a node of any operator."""
     try:
         if kind_of(node) in BUILT_IN:

@@ -170,7 +170,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     A Slice in front of it handles the entries that a StridedSlice computes wrongly: backward slices of axes that may be
     empty, and axes that are shrunk by an index known at run time only. If no entry remains, there is no StridedSlice. A
     Gather is not used, because it divides by the size of the axis, which may be 0. Data of open rank get an Unsqueeze
-    instead, and scalars a Reshape.
+    instead, and scalars a Reshape. A node with only `keep` entries becomes a Slice that selects all data.
 
     Returns:
         The replacement with the names of its operators. None if the number of entries is not known, if the Slice has a
@@ -188,10 +188,10 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     reversed_entries = set(filter(view.entry_may_reverse_empty_axis, view.entries))
     sliced_first = [entry for entry in view.entries if entry in preselected | reversed_entries]
     if sliced_first:
-        bounds = [bound for entry in sliced_first if (bound := _slice_bounds(view, entry)) is not None]
-        if len(bounds) < len(sliced_first):
+        arguments = [each for entry in sliced_first if (each := _slice_inputs(view, entry)) is not None]
+        if len(arguments) < len(sliced_first):
             return None
-        starts_stops_steps = [_join_values(values) for values in zip(*bounds, strict=True)]
+        starts_stops_steps = [_join_values(values) for values in zip(*arguments, strict=True)]
         output = opset8.slice(output, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
         operators.append("Slice")
     # The Slice does all that reversed entries do. They become kept axes, which have no position in the inputs.
@@ -215,14 +215,14 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     return opset1.unsqueeze(view.inputs[0], _constant(axes)), "Unsqueeze"
 
 
-def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
+def _slice_inputs(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
     """Return start, stop and step of a Slice that selects the same as an entry of a StridedSlice, but keeps the axis.
 
     Return None if a bound is masked and the sign of the step is unknown, because the sign decides where the bound is.
     """
     if entry.kind == "shrink":
         # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
-        return _index_element(view, 0, entry), INT64_MAX, _INT32_MAX
+        return _build_element(view, 0, entry), INT64_MAX, _INT32_MAX
     masks, step = view.aligned_masks, _constant_element(view, 2, entry)
     if step is None and (masks.begin[entry.position] or masks.end[entry.position]):
         return None
@@ -295,15 +295,15 @@ def _index_list(
 def _element_or_output(view: BuiltInNode, index: int, entry: Entry) -> int | ov.Output:
     """Return an entry's element of index input `index`: a constant element as a clamped number, others as an output."""
     value = _constant_element(view, index, entry)
-    return _index_element(view, index, entry) if value is None else _clamp(value, index)
+    return _build_element(view, index, entry) if value is None else _clamp(value, index)
 
 
-def _index_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
+def _build_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
     """Return an output that holds an entry's element of index input `index`, as a list of one 64-bit integer."""
     source, position = _to_whole_bytes(view.inputs[1 + index]), entry.position
     if view.count != 1:
-        bounds = [_constant([value]) for value in (position, position + 1, 1, 0)]  # start, stop, step, axis
-        source = opset8.slice(source, *bounds).output(0)
+        arguments = [_constant([value]) for value in (position, position + 1, 1, 0)]  # start, stop, step, axis
+        source = opset8.slice(source, *arguments).output(0)
     return source if source.get_element_type() == ov.Type.i64 else opset1.convert(source, "i64").output(0)
 
 
