@@ -46,13 +46,13 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
         tuple(
             NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)
             for scope, node in nodes_with_scope(opened)
-            for defect, kind, detail in _check(node)
+            for defect, kind, detail in _check_node(node)
         ),
         ENGINES,
     )
 
 
-def _check(node: ov.Node) -> _Findings:
+def _check_node(node: ov.Node) -> _Findings:
     """Yield the findings about a node of any operator."""
     try:
         if kind_of(node) in BUILT_IN:
@@ -97,7 +97,7 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
     for port in node.get_input_descriptions():
         if isinstance(port, SliceInputDescription):
             shape = node.input_value(port.input_index).get_partial_shape()
-            start, first = port.start, 0 if port.stride > 0 else -1
+            start, first = port.start, (0 if port.stride > 0 else -1)
             if shape.rank.is_static and shape[port.axis].is_static:
                 size = shape[port.axis].get_length()
                 start = start if start >= 0 else start + size

@@ -47,7 +47,7 @@ def compare(
     defect would end the engine's process. A difference that a known defect explains names that defect.
 
     The arguments are those of `sliceport.compare`. The engine `openvino` always takes part. By default, the engines of
-    the format and the validators that are installed take part.
+    the format and all validators that are ready take part.
 
     Raises:
         UsageError: `model` is not a model, or an option is not valid; see also `backend`.

@@ -47,7 +47,7 @@ class Plan:
         """Copy the selected elements between contiguous arrays. An element must occupy whole bytes."""
         if self._is_empty:
             return
-        # NumPy might change bits of other types, or convert elements.
+        # NumPy might change bits of types outside `_COPIED_AS_BITS`, and it converts elements if the types differ.
         if source.dtype.char not in _COPIED_AS_BITS or source.dtype != target.dtype:
             source, target = as_unsigned(source), as_unsigned(target)
         selected = (source if self._source_shape is None else source.reshape(self._source_shape))[self._index]
@@ -94,7 +94,7 @@ def _allow_all_cores() -> None:
 
 
 def as_unsigned(array: Array) -> Array:
-    """View an array as unsigned integers as wide as its elements, so that NumPy copies bits, or return it unchanged."""
+    """View elements of 1, 2, 4 or 8 bytes as unsigned integers, so that NumPy copies bits. Others stay unchanged."""
     unsigned = _BY_WIDTH.get(array.dtype.itemsize)
     return array if unsigned is None or array.dtype == unsigned else array.view(unsigned)
 

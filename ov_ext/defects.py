@@ -68,13 +68,13 @@ class BuiltInNode:
             shape = self.inputs[0].get_partial_shape()
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
-        # If the rank is open, only the strides are tested. Any rank that fits all entries serves, such as `count`.
+        # If the rank is open, only the strides decide. Any rank that all entries fit may be assumed, such as `count`.
         entries = self.entries if self.rank is not None else self._entries_at_rank(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
 
     @cached_property
     def custom_node(self) -> ov.Node:
-        """The operator of ov_ext on the same inputs, which computes the right result.
+        """The operator of ov_ext, which computes the right result from the same inputs.
 
         Raises:
             InvalidSlice, UsageError: See `build_custom`.
@@ -131,9 +131,10 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
         yield table.BEGIN_MASK_AND_SHRINK
     if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
         yield table.BITS_BEYOND
-    is_empty_ellipsis = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
+    # If the rank is open, `entries` is empty, and the ellipsis may stand for no axis.
+    may_be_empty_ellipsis = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
     has_short_mask = any(len(mask) < count for mask in view.masks.attributes.values())
-    if has_short_mask and (is_empty_ellipsis or (any_new and any_shrink)):
+    if has_short_mask and (may_be_empty_ellipsis or (any_new and any_shrink)):
         yield table.SHORT_MASKS
     if any(map(and_, ellipsis, new)) or any(map(and_, ellipsis, shrink)):
         yield table.SHARED_ELLIPSIS
@@ -165,7 +166,7 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
 def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
     """Yield the defects that the data or the inferred shapes trigger.
 
-    Cases of a `trigger` in which the plugin is right, such as an empty result, are left out.
+    A defect's `trigger` may also hold where the plugin is right, as for an empty result. Such nodes are left out.
     """
     data = view.inputs[0]
     shape = data.get_partial_shape()
@@ -202,7 +203,7 @@ def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
     """Return whether the CPU plugin's 32-bit floats may round a size. They hold only some integers above 2**24."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
-    return bool(size.get_min_length() > _FLOAT_EXACT)
+    return bool(size.get_min_length() > _FLOAT_EXACT)  # Sizes that may also be smaller are not reported.
 
 
 def _allows_all_sizes(inferred: ov.PartialShape, correct: ov.PartialShape) -> bool:

@@ -71,7 +71,8 @@ class WholeModels(OpenVINOEngine):
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return Python code that runs the model in the file `path`; see `WritesScript`."""
-        head = "import openvino as ov\nmodel = ov.Core().read_model(path)\n"  # drops ONNX inputs that no node reads
+        # `read_model` drops ONNX inputs that no node reads, so the arrays are found by name.
+        head = "import openvino as ov\nmodel = ov.Core().read_model(path)\n"
         head += "arrays = [next(inputs[name] for name in port.names if name in inputs) for port in model.inputs]\n"
         if self.name == "openvino-cpu":
             hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from sliceport.wording import shorten
 
@@ -13,7 +14,7 @@ def last_sentence(error: Exception) -> str:
     Earlier lines name places in OpenVINO's sources. Lines from "At:" on name places in Python and are ignored.
     """
     lines = [line.strip() for line in str(error).splitlines()]
-    lines = [line for line in lines[: lines.index("At:") if "At:" in lines else None] if line]
+    lines = [line for line in takewhile(lambda line: line != "At:", lines) if line]
     text = lines[-1] if lines else type(error).__name__
     if text in ("stoll", "stoi", "stol", "stoul", "stoull"):  # the C++ library's whole message for a bad number
         text = "a number in the model is not an integer, or is too large"

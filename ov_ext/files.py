@@ -53,9 +53,9 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
 
 @with_openvino_lock
 def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.Model:
-    """Read a model like `read_model`, but from the bytes of its file and of its `.bin` file, which may be empty.
+    """Read a model like `read_model`, but from the bytes of its file and of its `.bin` file.
 
-    `data_folder` is the folder of the external data files of an ONNX model.
+    `weights` is empty if there is no `.bin` file. `data_folder` is the folder of an ONNX model's external data files.
 
     Raises:
         UsageError: See `backend`.
@@ -122,7 +122,7 @@ def write_model(
             through, and then nothing is written.
 
     Raises:
-        UsageError: The name does not end in .xml, a file exists and `overwrite` is false, or it cannot be written.
+        UsageError: The name does not end in .xml, a file exists and `overwrite` is false, or a file cannot be written.
     """
     target = Path(path)
     if target.suffix != ".xml":

@@ -52,7 +52,7 @@ class OpenVINO:
         return {}, {}
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Yield the diagnosis of the package openvino and, if it works, that of the operators in C++."""
+        """Yield the diagnosis of the package openvino and, if it works, the diagnosis of the operators in C++."""
         openvino = diagnose_package("openvino", 'run: pip install "sliceport[openvino]"')
         yield openvino
         if openvino.status == "ok":
@@ -141,8 +141,8 @@ class OpenVINO:
     ) -> Result:
         """Rewrite the nodes of a model that OpenVINO's CPU plugin computes wrongly; see `ov_ext.hardening.harden`.
 
-        With `verify`, the hardened model is verified, and neither written nor returned if it differs. `options` are
-        those of `ov_ext.verify.verify_hardening`.
+        With `verify`, the outputs of the hardened model are compared with those of the original. If they differ, the
+        model is neither written nor returned. `options` are passed to `ov_ext.verify.verify_hardening`.
 
         Raises:
             UsageError: `verify` or `model` is not valid, or the output cannot be written or would replace a data file.
@@ -164,7 +164,7 @@ class OpenVINO:
         verification: Verification | None = None
 
         def verify_changed(changed: ov.Model) -> bool:
-            """Set `verification` if `verify` is set. Return whether to keep the model, or raise NotVerified."""
+            """Return whether to keep the model. With `verify`, verify it first, which may raise NotVerified."""
             nonlocal verification
             if verify:
                 verification = verify_or_refuse(lambda: verify_hardening(model, changed, **options))

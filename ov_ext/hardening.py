@@ -1,4 +1,4 @@
-"""Replacement of the slicing nodes that OpenVINO computes wrongly by operators that it computes correctly."""
+"""Hardening: operators that OpenVINO computes correctly replace the slicing nodes that it computes wrongly."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     A Slice in front of it handles the entries that a StridedSlice computes wrongly: backward slices of axes that may be
     empty, and axes that are shrunk by an index known at run time only. If no entry remains, there is no StridedSlice. A
     Gather is not used, because it divides by the size of the axis, which may be 0. Data of open rank get an Unsqueeze
-    instead, and scalars a Reshape.
+    instead, and scalars a Reshape. A node with only `keep` entries becomes a Slice that selects all data.
 
     Returns:
         The replacement with the names of its operators. None if the number of entries is not known, if the Slice has a
@@ -188,10 +188,10 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     reversed_entries = set(filter(view.entry_may_reverse_empty_axis, view.entries))
     sliced_first = [entry for entry in view.entries if entry in preselected | reversed_entries]
     if sliced_first:
-        bounds = [bound for entry in sliced_first if (bound := _slice_bounds(view, entry)) is not None]
-        if len(bounds) < len(sliced_first):
+        arguments = [each for entry in sliced_first if (each := _slice_inputs(view, entry)) is not None]
+        if len(arguments) < len(sliced_first):
             return None
-        starts_stops_steps = [_join_values(values) for values in zip(*bounds, strict=True)]
+        starts_stops_steps = [_join_values(values) for values in zip(*arguments, strict=True)]
         output = opset8.slice(output, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
         operators.append("Slice")
     # The Slice does all that reversed entries do. They become kept axes, which have no position in the inputs.
@@ -215,14 +215,14 @@ def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     return opset1.unsqueeze(view.inputs[0], _constant(axes)), "Unsqueeze"
 
 
-def _slice_bounds(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
-    """Return start, stop and step of a Slice that selects the same as an entry of a StridedSlice. It keeps the axis.
+def _slice_inputs(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int | ov.Output, int | ov.Output] | None:
+    """Return start, stop and step of a Slice that selects the same as an entry of a StridedSlice, but keeps the axis.
 
     Return None if a bound is masked and the sign of the step is unknown, because the sign decides where the bound is.
     """
     if entry.kind == "shrink":
         # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
-        return _index_element(view, 0, entry), INT64_MAX, _INT32_MAX
+        return _build_element(view, 0, entry), INT64_MAX, _INT32_MAX
     masks, step = view.aligned_masks, _constant_element(view, 2, entry)
     if step is None and (masks.begin[entry.position] or masks.end[entry.position]):
         return None
@@ -282,7 +282,7 @@ def _index_list(
     """
     positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
     values = view.index_values[index] if index < len(view.index_values) else []
-    # An input with unknown elements is used as a whole if these are all of its elements, in order.
+    # An input with unknown elements is used as a whole if the entries read all of its elements in order.
     if (values is None or None in values) and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
     elements = [
@@ -293,22 +293,22 @@ def _index_list(
 
 
 def _element_or_output(view: BuiltInNode, index: int, entry: Entry) -> int | ov.Output:
-    """Return the element of an index input for an entry: a clamped number if it is constant, or else an output."""
+    """Return an entry's element of index input `index`: a constant element as a clamped number, others as an output."""
     value = _constant_element(view, index, entry)
-    return _index_element(view, index, entry) if value is None else _clamp(value, index)
+    return _build_element(view, index, entry) if value is None else _clamp(value, index)
 
 
-def _index_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
-    """Return the element of an index input for one entry, as an output: a list of one 64-bit integer."""
+def _build_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
+    """Return an output that holds an entry's element of index input `index`, as a list of one 64-bit integer."""
     source, position = _to_whole_bytes(view.inputs[1 + index]), entry.position
     if view.count != 1:
-        bounds = [_constant([value]) for value in (position, position + 1, 1, 0)]  # start, stop, step, axis
-        source = opset8.slice(source, *bounds).output(0)
+        arguments = [_constant([value]) for value in (position, position + 1, 1, 0)]  # start, stop, step, axis
+        source = opset8.slice(source, *arguments).output(0)
     return source if source.get_element_type() == ov.Type.i64 else opset1.convert(source, "i64").output(0)
 
 
 def _to_whole_bytes(source: ov.Output) -> ov.Output:
-    """Return an index input, converted to 64 bits if its elements are packed, because Model.evaluate misreads these."""
+    """Return an index input. Packed elements, which Model.evaluate misreads, are converted to 64 bits."""
     return source if source.get_element_type().bitwidth >= 8 else opset1.convert(source, "i64").output(0)
 
 

@@ -83,7 +83,7 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
                 keeps_size = keeps_size and count == size
     # A slice that takes every |step|-th element of an unbounded axis is unbounded, too. `high` is then close to
     # INT64_MAX / |step|, so half of this quotient serves as the limit. A large index may also bound `high` by a number
-    # above the limit. To drop this bound makes the result less exact but not wrong.
+    # above the limit. Dropping this bound makes the result less exact but not wrong.
     if axis.high == INT64_MAX and high >= max(INT64_MAX // abs(step) // 2, _MIN_UNBOUNDED):
         high = INT64_MAX
     return SlicedSize(Bounds(low, high), keeps_size)
@@ -92,7 +92,7 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
 def check_shrunk_index(position: int, axis: int, size: Bounds, index: Bounds) -> None:
     """Check that an index may be in range, given the bounds of the index and of the size of the axis.
 
-    An index that is in range for one size is in range for greater sizes. `position` is that of the index in `begin`.
+    An index that is in range for one size is in range for greater sizes. `position` is the index's position in `begin`.
 
     Raises:
         InvalidSlice: Every index is out of range for every size.

@@ -88,7 +88,7 @@ class OneNode:
         return int((prod(self._shape) * self._element.bitwidth + 7) // 8)
 
     def random_data(self, seed: int) -> Bytes:
-        """Return packed random elements. Unused bits of the last byte are 0.
+        """Return the bytes of random elements. Unused bits of the last byte are 0.
 
         Raises:
             ValueError: The data have more axes than NumPy allows.
@@ -104,7 +104,7 @@ class OneNode:
         return np.array(flat.view(np.uint8))
 
     def _make_model(self, *, is_custom: bool) -> ov.Model:
-        """Return a model of this node alone, as `_build_node` builds it. Its only input is the data."""
+        """Return a model of this node alone. Its only input is the data. For `is_custom`, see `_build_node`."""
         data = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
         indices = [_make_constant(source) for source in inputs_of(self._node_in_model)[1:]]
         return ov.Model(self._build_node([data.output(0), *indices], is_custom).outputs(), [data], "node")
@@ -135,12 +135,12 @@ def _make_constant(source: ov.Output) -> ov.Output:
         return source
     bounds = list_bounds(source)
     assert bounds is not None  # The node is resolved, so each index has a single known value.
-    # The type is not that of the input, because `list_bounds` widens some values of 32 bits to 64.
+    # The constant cannot have the type of the input, because `list_bounds` widens some values of 32 bits to 64.
     return as_constant(np.array([bound.low for bound in bounds], np.int64)).output(0)
 
 
 def _select_bytes(region: Region, data: Bytes, element: ov.Type) -> Bytes:
-    """Return the packed bytes of a region of packed data."""
+    """Return the bytes of the elements that a region selects from the bytes of data."""
     if region.is_empty:
         return np.zeros(0, np.uint8)
     if element.bitwidth < 8:  # Only u1 has the first element of a byte in its highest bits.

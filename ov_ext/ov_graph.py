@@ -49,7 +49,7 @@ expected = {{name: np.load(f"output_{{i}}.npy") for i, name in enumerate({output
 
 
 class OpenVINOGraph:
-    """The main graph of an OpenVINO model, or one run of a body of control flow.
+    """The main graph of an OpenVINO model, or a body of control flow.
 
     Attributes:
         parameters: The inputs of the OpenVINO model.
@@ -87,7 +87,7 @@ class OpenVINOGraph:
         self.outputs: Sequence[str] = list(dict.fromkeys(self.results))
 
     def _describe(self, node: ov.Node) -> GraphNode:
-        """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
+        """Describe a node for `diff`, with the names of the values that the node reads and writes."""
         kind = node.get_type_name()
         sources = [value.get_source_output() for value in node.inputs()]
         constants = [value.get_node().get_friendly_name() for value in sources if _is_constant(value)]
@@ -105,7 +105,7 @@ class OpenVINOGraph:
     def whole(self) -> WholeModel:
         """Return the whole model, each output once; see `Graph`."""
         if len(self.outputs) < len(self.results):
-            # This cut only drops repeated Results. It reads the shapes of the arrays only if it fixes shapes.
+            # This cut only drops repeated Results. It does not fix shapes, so it does not read the arrays.
             return self.cut((), self.outputs, dict.fromkeys(self.inputs, np.empty(0)), {})
         return _serialize(self._model, self.inputs, self.outputs)
 
@@ -186,12 +186,12 @@ class OpenVINOGraph:
         return values[self._names[_key(output)]]
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the defects of the engine that `check` finds in a model; see `Graph`."""
+        """Return the defects that `check` finds in a model for one engine; see `Graph`."""
         findings = check(read_model_bytes(model.data, model.weights), {}).nodes
         return list(dict.fromkeys(finding.defect for finding in findings if engine in finding.defect.engines))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
-        """Write an IR file and `.npy` files of the data, and return lines that load them; see `Graph`."""
+        """Write an IR file and `.npy` files of the data, and return lines of Python that load the data; see `Graph`."""
         (folder / "model.xml").write_bytes(model.data)
         (folder / "model.bin").write_bytes(model.weights)
         for kind, names, values in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
@@ -274,7 +274,7 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
 
 
 def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
-    """Return the parts of an array, one for each of the first `_MAX_ITERATIONS`. `start` and `end` are inclusive."""
+    """Return the part of an array for each iteration, at most `_MAX_ITERATIONS`. `start` and `end` are inclusive."""
     size = array.shape[slices.axis]
     start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
     count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)

@@ -111,9 +111,10 @@ def _find_constants(model: ov.Model) -> set[int]:
     constants: set[int] = set()
     for _, node in nodes_with_scope(model):  # in topological order
         kind, sources = node.get_type_name(), inputs_of(node)
+        inner = [each.get_type_name() for body in bodies_of(node).values() for _, each in nodes_with_scope(body)]
         if kind == "ShapeOf":
             is_constant = sources[0].get_partial_shape().is_static
-        elif not sources or kind in _NEVER_CONSTANT:
+        elif not sources or not _NEVER_CONSTANT.isdisjoint([kind, *inner]):
             is_constant = kind == "Constant"
         else:
             is_constant = all(source.get_node().get_instance_id() in constants for source in sources)
@@ -129,10 +130,11 @@ def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
 
 
 def _declared_dim(dim: ov.Dimension) -> int | range | None:
-    """Return a known size, None for a size without bounds, or else the range up to `_MAX_SIZE` or the lower bound."""
+    """Return a known size, None for a size without bounds, or else the range of its bounds, cut off at `_MAX_SIZE`."""
     low, high = bounds_of(dim)
     if low == high:
         return low
+    # The range is never empty: a lower bound above `_MAX_SIZE` stays.
     return None if (low, high) == (0, INT64_MAX) else range(low, max(low, min(high, _MAX_SIZE)) + 1)
 
 

@@ -132,7 +132,7 @@ class SlicingOp(ov.Op):
         raise NotImplementedError
 
     def check_inputs(self) -> None:
-        """Check the number of inputs, ranks, lengths and types of the index inputs, and attributes.
+        """Check the number of inputs, the ranks, lengths and types of the index inputs, and the attributes.
 
         Raises:
             InvalidSlice: An input or an attribute breaks the rules of the operator.
@@ -150,13 +150,13 @@ class SlicingOp(ov.Op):
     def check_lists(self, max_length: int | None = None) -> None:
         """Check the number of inputs, and that the index inputs are lists of integers of the same length.
 
-        Unknown types and shapes are not checked. Unless `max_length` is None or 0, it limits the lengths of the lists,
-        as the rank of the data does in Slice.
+        Unknown types and shapes are not checked. `max_length` limits the lengths of the lists, unless it is None or 0.
+        Slice passes the rank of the data.
 
         Raises:
             InvalidSlice: The number of inputs is wrong, or an index input has a wrong type, rank or length.
         """
-        # The least inputs are the data and all index inputs but the last, which is optional.
+        # Only the last index input is optional. The data are one more input.
         count, least = self.get_input_size(), len(self.index_names)
         if count not in (least, least + 1):
             raise InvalidSlice(f"it needs {least} or {least + 1} inputs, got {count}")
@@ -183,7 +183,7 @@ class SlicingOp(ov.Op):
     # Called by OpenVINO.
 
     def validate_and_infer_types(self) -> None:
-        """Set the output's type and shape and, if the data are a list with known bounds, the bounds of its elements.
+        """Set the output's type, shape and, if the data are a list with known bounds, element bounds.
 
         Raises:
             InvalidSlice: The inputs or attributes break the rules of the operator.
@@ -228,7 +228,7 @@ class SlicingOp(ov.Op):
         return True
 
     def clone_with_new_inputs(self, inputs: Sequence[Any]) -> SlicingOp:
-        """Return the same operator on other inputs, with the same cache. Raise InvalidSlice if they break a rule."""
+        """Return the operator on other inputs, with the same cache. Raise InvalidSlice if the inputs break a rule."""
         new = self.without_inputs()
         new._cache = self._cache
         new.set_inputs(inputs)
@@ -243,7 +243,7 @@ class SlicingOp(ov.Op):
         self._cache = _Cache()
 
     def restore_constant_inputs(self, visitor: Any) -> None:
-        """Read the indices that are stored as attributes with `visitor`, and connect them as constant inputs.
+        """Use `visitor` to read indices that are stored as attributes, and connect the indices as constant inputs.
 
         In compiled models, and in the blobs exported from them, operators in C++ hold constant indices as attributes.
 
@@ -306,8 +306,8 @@ class SlicingOp(ov.Op):
     def _propagate_values(self, indices: Sequence[list[Bounds] | None]) -> None:
         """Set the bounds of the output's elements, and their symbols if all data elements have symbols.
 
-        The data must have rank 1. Nothing is set for an empty output, or if the bounds of the data or an index are not
-        known.
+        The data must have rank 1. Nothing is set for an empty output, if the bounds of the data are not known, or if an
+        index is not known exactly.
         """
         source, elements = self.input_value(0), tuple(map(exact_elements, indices))
         bounds = element_bounds(source)

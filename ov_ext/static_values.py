@@ -59,8 +59,8 @@ def as_indices(values: list[int]) -> ov.Node:
 def as_output(value: Any, index: int, label: str) -> ov.Output:
     """Turn `value` into an output to which an input of a node can be connected.
 
-    `value` is an output, a node with one output, or an array or numbers to make a constant of. Errors call `value`
-    input `index` of `label`.
+    `value` is an output, a node with one output, or an array or numbers to make a constant of. Error messages refer to
+    `value` as input number `index` of `label`.
 
     Raises:
         InvalidSlice: `value` is of another kind.
@@ -241,9 +241,9 @@ def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
 
 
 def _store_bounds(source: ov.Output) -> None:
-    """Make OpenVINO evaluate the bounds of a value and store them in its tensor.
+    """Make OpenVINO evaluate the bounds of a list of known length, and store the bounds in the tensor of the list.
 
-    OpenVINO has no function for this, but building a StridedSlice on the value does it. The node is dropped.
+    OpenVINO has no function for this, but building a StridedSlice on the list does it. The node is dropped.
     """
     count = source.get_partial_shape()[0].get_length()
     data = opset1.parameter([1] * count, np.float32)

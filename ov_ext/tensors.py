@@ -32,7 +32,7 @@ def numpy_type(element: ov.Type) -> np.dtype[Any] | None:
 
 
 def to_tensor(array: Array, element: ov.Type) -> ov.Tensor:
-    """Copy an array into a tensor of the type `element`, whose width must be that of the array. Strings stay strings.
+    """Copy an array into a tensor of type `element`, which must be as wide as the array's type. Strings stay strings.
 
     Raises:
         ModelError: `numpy_type` has no type for the elements.

@@ -60,8 +60,8 @@ def verify_hardening(
     Raises:
         UsageError: An array or a shape does not fit the model; or see `backend`.
         ModelError: The original model cannot be read, or the reference does not run it.
-        NotVerified: Neither engine runs either of the models, an output cannot be compared, or the original model
-            does not compute the same twice.
+        NotVerified: Both engines fail on both models, an output cannot be compared, or the original model does not
+            compute the same twice.
         MissingExtra, MemoryError, BudgetSpent, ChildLost: See `Verifier.make_runs`.
     """
     engines = model_engines()
@@ -104,14 +104,14 @@ def verify_hardening(
 
 
 def _f32_tolerance_of(value: Value) -> Tolerance:
-    """Return the tolerance of a value. For f64 it is that of f32, because the CPU plugin may have computed in f32."""
+    """Return the tolerance of a value. For f64, use the tolerance of f32, in which the CPU plugin may have computed."""
     is_wide = isinstance(value, np.ndarray) and value.dtype == np.float64
     return tolerance_of(np.zeros(0, np.float32) if is_wide else value)
 
 
 @with_openvino_lock
 def _replace_miscomputed(model: ov.Model) -> ov.Model:
-    """Replace the nodes that OpenVINO computes wrongly by operators of ov_ext, and return the model."""
+    """Put operators of ov_ext in place of the nodes that OpenVINO computes wrongly, and return the model."""
 
     def replacement_of(node: ov.Node) -> ov.Node | None:
         if kind_of(node) in BUILT_IN:

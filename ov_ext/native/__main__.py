@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m ov_ext.native", description="The operators of ov_ext in C++.")
     parser.add_argument("--path", action="store_true", help="print the path of the library for the installed openvino")
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    builder = actions.add_parser("build", help="build the library into the user's cache, unless there is one")
+    builder = actions.add_parser("build", help="build the library in the user's cache, if it is missing")
     builder.add_argument("--if-possible", action="store_true", help="exit with 0 if this machine cannot build it")
     options = parser.parse_args(arguments)
     try:

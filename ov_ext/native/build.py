@@ -25,7 +25,7 @@ class BuildError(SliceportError):
 
 
 def build(say: Callable[[str], None]) -> Path:
-    """Build the library for the installed openvino into the user's cache, unless there is one, and return its path.
+    """Return the path of the library for the installed openvino. If there is no library, build it in the user's cache.
 
     If several processes build at once, one builds and the others wait. `say` gets a sentence before the build.
 
@@ -84,7 +84,7 @@ def find_openvino() -> tuple[Path, str]:
 
 
 def missing_tools() -> str | None:
-    """Return which tool the build lacks and how to get it, as part of a sentence. Return None if it lacks nothing."""
+    """Return which tool the build lacks and how to get it, as part of a sentence. Return None if no tool is missing."""
     if find_cmake() is None:
         return "there is no cmake; run: pip install cmake"
     if not has_compiler():
@@ -114,13 +114,13 @@ def find_generator() -> str | None:
 
 
 def has_compiler() -> bool:
-    """Return whether there seems to be a C++ compiler. By default, CMake finds Visual Studio by `vswhere`."""
+    """Return whether there seems to be a C++ compiler. On Windows, CMake finds Visual Studio by `vswhere`."""
     if os.environ.get("CXX"):
         return True
     if sys.platform == "win32":
         programs = os.environ.get("PROGRAMFILES(X86)", r"C:\Program Files (x86)")
         has_installer = Path(programs, "Microsoft Visual Studio", "Installer", "vswhere.exe").is_file()
-        if has_installer or "CMAKE_GENERATOR" not in os.environ:
+        if has_installer or "CMAKE_GENERATOR" not in os.environ:  # The default generator needs Visual Studio.
             return has_installer
     return _find_program("c++", "g++", "clang++") is not None
 

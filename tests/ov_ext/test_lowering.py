@@ -100,6 +100,20 @@ def test_nodes_that_depend_on_shapes_alone_are_folded_or_resolved() -> None:
     assert second.resolved.cuts[0].region.output_shape == (2, 3, 4)
 
 
+def test_slice_of_random_numbers_from_a_constant_branch_is_not_folded() -> None:
+    def make_random() -> ov.Model:
+        numbers = opset8.random_uniform(constant([4]), np.float32(0), np.float32(1), "f32")
+        return ov.Model([numbers], [], "branch")
+
+    choice = opset8.if_op(opset8.constant(np.True_))
+    choice.set_then_body(make_random())
+    choice.set_else_body(make_random())
+    output = choice.set_output(choice.get_function(0).get_results()[0], choice.get_function(1).get_results()[0])
+    node = make("Slice", [output, *map(constant, ([1], [3], [1]))], ours=False)
+    (lowered,) = lower(model_of(node)).nodes
+    assert lowered.verdict == "lowered"
+
+
 def test_open_shapes_and_run_time_indices_are_refused_until_they_are_known() -> None:
     source, at = parameter([-1, 4]), parameter([1], "i64")
     source.output(0).get_tensor().set_names({"x"})
