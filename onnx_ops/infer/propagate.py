@@ -322,8 +322,7 @@ class _Propagation:
             return None
         try:
             # Compress-9 has no inference. Compress-11 differs from it only by negative axes.
-            first_inferred = 11 if node.op_type == "Compress" else 1
-            schema = onnx.defs.get_schema(node.op_type, max(opset, first_inferred), domain)
+            schema = onnx.defs.get_schema(node.op_type, max(opset, 11 if node.op_type == "Compress" else 1), domain)
         except onnx.defs.SchemaError:
             return None
         if not schema.has_type_and_shape_inference_function:
