@@ -181,7 +181,7 @@ def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[s
 
 
 def _from_python(value: Any) -> Value:
-    """Convert an output of onnxruntime: a sequence, or keys and values of a map, to a tuple, an empty one to None."""
+    """Convert an output of onnxruntime: a sequence or a map (keys, values) to a tuple, an empty optional to None."""
     if isinstance(value, list):
         return tuple(map(_from_python, value))
     if isinstance(value, dict):

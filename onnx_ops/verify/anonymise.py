@@ -69,7 +69,7 @@ def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Gen
 
 
 def _rename(message: Any, names: dict[str, str]) -> None:
-    """Rename the fields of one protobuf message, without the messages inside it, and remove its `_DESCRIPTIONS`.
+    """Replace the names in one protobuf message, without the messages inside it, and remove its `_DESCRIPTIONS`.
 
     New names are added to `names`.
     """
