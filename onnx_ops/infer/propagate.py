@@ -47,7 +47,7 @@ from onnx_ops.infer.scope import Scope
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.model.nodes import is_slicing
-from onnx_ops.model.proto_walk import graphs_of, resolve_references
+from onnx_ops.model.proto_walk import all_nodes, graphs_of, resolve_references
 from onnx_ops.model.views import fits
 from sliceport.errors import InvalidSlice
 from sliceport.formats import InputShapes
@@ -56,6 +56,8 @@ from sliceport.slicing import INT64_MAX
 _TOTAL_BYTES = 2**27  # the limit for the elements of all facts of a model; further values keep no elements
 _TOTAL_DIMS = 2**22  # the limit for the dims of all facts of a model; further values keep neither dims nor elements
 _MAX_CALLS = 16  # the depth of subgraphs and function calls down to which function calls are expanded
+# Calls and Loops in one another may multiply visits without bound. In exported models, a node is visited a few times.
+_VISITS = 20000  # the limit for visits of nodes, in addition to 20 for each node; then, calls are not expanded any more
 _NEGATIVE_AXES_OPSET = 11  # the first operator set in which onnx's inference counts axes below 0 from the end
 # Operators whose output is small if their input is. They are computed although the size of the output is unknown.
 _SHRINKING = frozenset(("NonZero", "Compress"))
@@ -125,7 +127,7 @@ class _Propagation:
         self.evidence = Evidence(input_dims, is_bound=bool(bound_shapes), is_trial=sizes is not None)
         self.reported: list[Facts] = []
         self.contradicts_bound = False  # whether inference finds another shape than the user gives for a node's output
-        self._visited_nodes = 0
+        self._visited_nodes, self._max_visited = 0, _VISITS + 20 * sum(1 for _ in all_nodes(model.graph))
         self._total_bytes, self._total_dims = 0, 0  # sums over all facts so far, for `_enforce_limits`
 
     def run(self) -> None:
@@ -278,11 +280,11 @@ class _Propagation:
         if node.op_type != "Loop" or not arguments:
             return self._visit_graph(graph, scope.enter(), arguments, arguments)
         first_reported = len(self.reported)
-        carried = [keep_sizes(facts, facts) for facts in arguments[2:]]  # symbols may stand for other sizes later
-        for visit in range(4):
+        is_limited = self._visited_nodes > self._max_visited  # then the visit with all sizes open has to be enough
+        carried = [keep_sizes(facts, NO_FACTS if is_limited else facts) for facts in arguments[2:]]  # without symbols
+        for visit in range(3 if is_limited else 0, 4):
             inner = scope.enter()
-            input_facts = [*arguments[:2], *carried]
-            outputs = self._visit_graph(graph, inner, input_facts, arguments, trusts_inputs=visit == 0)
+            outputs = self._visit_graph(graph, inner, [*arguments[:2], *carried], arguments, trusts_inputs=visit == 0)
             # The inputs begin with the iteration number and the condition, and the outputs with the condition. In the
             # first visit, declared types may have completed the facts of the inputs.
             before = carried if visit else [inner.facts[value.name] for value in graph.input[2:]]
@@ -298,9 +300,7 @@ class _Propagation:
         self, function: onnx.FunctionProto, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope
     ) -> list[Facts]:
         """Return the facts of a function's outputs for a call; [] beyond `_MAX_CALLS` or after too many nodes."""
-        # Nested calls may multiply the nodes without bound. In exported models, each node is visited a few times.
-        max_visited = 20 * len(self._model.graph.node) + 20000  # at least 20000, for small models
-        if scope.depth > _MAX_CALLS or self._visited_nodes > max_visited:
+        if scope.depth > _MAX_CALLS or self._visited_nodes > self._max_visited:
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
@@ -323,8 +323,7 @@ class _Propagation:
             return None
         try:
             # Compress-9 has no inference. Compress-11 differs from it only by negative axes.
-            first_inferred = 11 if node.op_type == "Compress" else 1
-            schema = onnx.defs.get_schema(node.op_type, max(opset, first_inferred), domain)
+            schema = onnx.defs.get_schema(node.op_type, max(opset, 11 if node.op_type == "Compress" else 1), domain)
         except onnx.defs.SchemaError:
             return None
         if not schema.has_type_and_shape_inference_function:

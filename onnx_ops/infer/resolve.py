@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.model.domains import usual_name
-from onnx_ops.model.nodes import constant, is_standard, known_shape, read_elements
+from onnx_ops.model.nodes import constant, is_standard, is_strided_slice, known_shape, read_elements
 from onnx_ops.model.specs import SpecAndRegions, resolve_node
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, fits, static_sizes
 from onnx_ops.model.walk import all_nodes, all_values
@@ -75,7 +75,8 @@ def _open_unconfirmed_numbers(model: ModelView) -> None:
     Call this before shapes are bound: later, inference cannot see that these sizes were open. If inference finds wrong
     numbers of other operators, nothing is opened. Those numbers then show if the bound shapes are those of the export.
     """
-    outputs = [output for node in all_nodes(model.graph) if usual_name(node.domain) for output in node.outputs]
+    nodes = [node for node in all_nodes(model.graph) if usual_name(node.domain) and not is_strided_slice(node)]
+    outputs = [output for node in nodes for output in node.outputs]
     if all(output.shape is None for output in outputs) or not has_open_inputs(model):
         return
     from onnx_ops.infer.inference import infer  # as in `resolve_shapes`

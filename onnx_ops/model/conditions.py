@@ -390,7 +390,7 @@ def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | No
 
     Args:
         declared: The declared sizes of the inputs of its body.
-        inferred: The inferred sizes of the same inputs, None for each size that an iteration changes.
+        inferred: The inferred sizes of the same inputs, None for each size that an iteration may change.
     """
     for declared_sizes, inferred_sizes in zip(declared, inferred, strict=True):
         sizes = zip(declared_sizes or (), inferred_sizes or (), strict=False)  # none if a rank is open

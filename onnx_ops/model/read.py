@@ -102,11 +102,11 @@ def read_any(model: Any) -> CheckedModel:
 
     proto = serialize(model)
     # onnx-ir stores the folder in each external tensor. A ModelProto does not, so all data files must be in one folder.
-    folders = {os.path.abspath(tensor.base_dir): str(tensor.base_dir) for tensor, _ in external_tensors(model)}
+    folders = dict.fromkeys(os.path.abspath(tensor.base_dir) for tensor, _ in external_tensors(model))
     if len(folders) > 1:
         first, second, *_ = folders
         raise ModelError(f"its data files are in several folders ({first!r} and {second!r}); load the tensors first.")
-    return check_model(proto, *folders.values())
+    return check_model(proto, *folders)
 
 
 def serialize(model: ir.Model, failure: str = "the model cannot be serialized") -> onnx.ModelProto:

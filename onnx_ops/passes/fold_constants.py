@@ -196,7 +196,7 @@ def _is_read_outside(output: ir.Value, nodes: Collection[ir.Node]) -> bool:
 
 
 def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-    """Run nodes by onnxruntime whose outputs follow from constants. Return the used outputs that are tensors.
+    """Run nodes that follow from constants in onnxruntime. Return their used outputs that are tensors.
 
     Raises:
         ModelError: The data of a constant cannot be read, or the nodes with their constants have more than 2 GiB.

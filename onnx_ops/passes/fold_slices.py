@@ -143,7 +143,7 @@ class FoldSlicesPass(SlicingPass):
                 self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in axes], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
-        """Replace a used output by a constant if its type and shape are known, it has no elements, and not strings."""
+        """Replace a used output without elements by a constant if its shape and type are known, except for strings."""
         shape, node = self.static_shape(output), output.producer()
         if node is None or shape is None or 0 not in shape or not is_used(output):
             return

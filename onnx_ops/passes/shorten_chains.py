@@ -230,7 +230,7 @@ def _find_previous(node: ir.Node) -> ir.Node | None:
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
-    """Return the only reader of a node's output, if it is one of `_LINKS` in the same graph and the output its data."""
+    """Return the only reader of a node's output, if it is one of `_LINKS`, in the same graph, and reads it as data."""
     output = node.outputs[0]
     if output.is_graph_output() or count_uses(output) != 1:
         return None

@@ -181,7 +181,7 @@ def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[s
 
 
 def _from_python(value: Any) -> Value:
-    """Convert an output of onnxruntime. Sequences become tuples, and maps become tuples of their keys and values."""
+    """Convert an output of onnxruntime: a sequence or a map (keys, values) to a tuple, an empty optional to None."""
     if isinstance(value, list):
         return tuple(map(_from_python, value))
     if isinstance(value, dict):

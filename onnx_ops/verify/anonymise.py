@@ -33,9 +33,8 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
     random = np.random.default_rng(seed)
     nodes = list(all_nodes(copy.graph, *copy.functions))
     scales = {name for node in nodes if node.op_type in ("Resize", "Upsample") for name in node.input[1:] if name}
-    for node in nodes:
-        holds_scales = node.op_type == "Constant" and not scales.isdisjoint(node.output)
-        for attribute in [each for each in node.attribute if holds_scales and each.HasField("t")]:
+    for node in [node for node in nodes if node.op_type == "Constant" and not scales.isdisjoint(node.output)]:
+        for attribute in [each for each in node.attribute if each.HasField("t")]:  # `value_floats` has no tensor
             attribute.t.name = node.output[0]  # so that the name marks the tensor in the loop below
     names: dict[str, str] = {}
     for message in list(_walk(copy)):  # a list, because messages are removed on the way

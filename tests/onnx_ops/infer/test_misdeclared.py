@@ -14,7 +14,7 @@ from onnx_models import parse
 from sessions import compute
 
 import sliceport
-from onnx_ops.infer import propagate
+from onnx_ops.infer import inference, propagate
 from sliceport.diffing.verify import NotVerified
 from sliceport.errors import UsageError
 from sliceport.slicing.node import Resolved
@@ -320,3 +320,15 @@ def test_empty_input_of_a_concat_does_not_make_the_output_empty() -> None:
     )
     assert propagate.propagate(proto.SerializeToString())[-1].dims == ("a", 8)
     assert compute(proto, x=np.ones((1, 4), np.float32))[0].shape == (1, 8)
+
+
+def test_shape_for_the_data_of_a_strided_slice_costs_no_inference() -> None:
+    proto = parse(
+        "(float[n,4] x) => (float[m,4] y) <int64[1] b = {1}, int64[1] e = {3}> { y = ov_ext.StridedSlice(x, b, e) }",
+        17,
+        ov_ext=1,
+    )
+    with patch.object(inference, "infer") as infer:
+        (node,) = sliceport.lower(proto, input_shapes={"x": (5, 4)}).nodes
+    assert node.verdict == "lowered"
+    infer.assert_not_called()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -11,6 +12,8 @@ from onnx_models import parse
 from sessions import compute, run_unoptimized
 
 import sliceport
+from onnx_ops.infer import propagate as module
+from onnx_ops.infer.declared import Trust
 from onnx_ops.infer.propagate import propagate
 from sliceport.slicing.node import Resolved
 
@@ -224,3 +227,20 @@ def test_number_of_a_strided_slice_is_judged_like_that_of_a_slice(batch: str, be
         ov_ext=1,
     )
     assert propagate(proto.SerializeToString())[2].dims == dims
+
+
+def test_visits_of_nested_loops_are_limited() -> None:
+    loop = ""
+    for d in range(7):
+        inputs, outputs = (", ".join(f"float[?] {name}{d}" for name in names) for names in ("abef", "opqr"))
+        body = f"b (int64 i{d}, bool c{d}, {inputs}) => (bool k{d}, {outputs})"
+        copies = f"o{d} = Neg(b{d})  p{d} = Neg(e{d})  q{d} = Neg(f{d})  r{d} = Neg(f{d})"
+        nodes = f"k{d} = Identity(c{d})  {loop}  {copies}"
+        loop = f'u{d}, v{d}, w{d}, z{d} = Loop(n, "", x, x, x, y) <body = {body} {{ {nodes} }}>'
+    proto = parse(f"(float[2] x, float[3] y) => (float[?] u6) {{ n = Constant<value_int = 3>() {loop} }}", 17)
+    propagation = module._Propagation(proto, {}, None, uses_onnx=True, trust=Trust.ALL)
+    propagation._max_visited = 100
+    with patch.object(propagation, "_visit_node", wraps=propagation._visit_node) as visit:
+        propagation.run()
+    assert visit.call_count < 2000
+    assert propagation.reported[3].dims == (None,)

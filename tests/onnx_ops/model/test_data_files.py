@@ -479,3 +479,11 @@ def test_weights_above_2_gib_are_refused_before_they_are_read(
     message = rf"^the model with all its weights has {size} bytes of data, and protobuf writes at most 2147483647\.$"
     with pytest.raises(ModelError, match=message):
         load_whole(model)
+
+
+def test_data_file_beside_a_model_that_onnx_ir_loads_by_its_name_is_found(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    model = ir.load(path.name)  # its tensors have an empty folder, which stands for the current one
+    assert read_any(model).base_dir == str(path.parent)
