@@ -388,6 +388,12 @@ def test_fault_in_the_first_model_is_searched_in_each_model_alone(differ: Differ
     assert report.notes[-1] == f"compare each model alone: {'; '.join(commands)}"
 
 
+def test_advice_does_not_print_a_model_in_memory(differ: Differ, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx.ModelProto, "__str__", lambda _: pytest.fail("this takes 30 s for 80 MB of weights"))
+    report = differ(CHAIN, fuse("Sigmoid", "Add", "Sub"), other=parse(CHAIN.replace("Add (c, x)", "Sum (c, x)")))
+    assert report.notes[-1] == "compare each model alone: diff(model, on='faulty')"
+
+
 def test_equal_models_with_other_names_are_equal(tmp_path: Path) -> None:
     other = "(float[2,3] q) => (z) { [k] u = Exp (q)  [l] v = Neg (u)  [m] z = Tanh (v) }"
     assert compare_models(TWO, other, tmp_path).is_equal
