@@ -474,6 +474,14 @@ def test_body_with_other_names_is_matched_by_value(graph: str, holder: str, is_i
     assert "inner_" in (part_of(report).counterpart if is_ir_first else case.culprit.name)
 
 
+def test_body_that_returns_an_input_is_entered(tmp_path: Path) -> None:
+    graph = """(bool c, float[3] x) => (y) <int64 n = {2}> { [h] y = Loop (n, c, x) <
+    body = b (int64 i, bool d, float[3] s) => (k, t) { k = Identity (d)  [wrong] t = Exp (s) }> }"""
+    second = graph.replace("(k, t)", "(bool d, t)").replace("k = Identity (d)", "").replace("Exp", "Sin")
+    report = compare_models(graph, second, tmp_path, inputs={"c": np.array(True)})
+    assert names(report) == ["wrong"]
+
+
 def test_body_that_reads_more_values_is_compared(tmp_path: Path) -> None:
     second = BODIES.replace("[l2] t = Sin (m)", "[l2] e = Cos (m)  [l4] t = Add (e, p)")
     report = compare_models(BODIES, second, tmp_path, inputs={"yes": np.array(True)})
