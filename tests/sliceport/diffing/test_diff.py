@@ -474,6 +474,15 @@ def test_body_with_other_names_is_matched_by_value(graph: str, holder: str, is_i
     assert "inner_" in (part_of(report).counterpart if is_ir_first else case.culprit.name)
 
 
+def test_issue_names_a_counterpart_without_nodes(tmp_path: Path) -> None:
+    first = "(float[2,3] x, float[2,3] b) => (y) { [n] y = Add (x, b) }"
+    report = compare_models(first, "(float[2,3] x) => (y) { [w] b = Neg (x)  [n] y = Add (x, b) }", tmp_path)
+    write(report, tmp_path / "out")
+    assert names(report) == ["w"]
+    sentence = "The expected values are those of the original model: an input or a constant."
+    assert sentence in (tmp_path / "out" / "issue.md").read_text("utf-8")
+
+
 def test_body_that_returns_an_input_is_entered(tmp_path: Path) -> None:
     graph = """(bool c, float[3] x) => (y) <int64 n = {2}> { [h] y = Loop (n, c, x) <
     body = b (int64 i, bool d, float[3] s) => (k, t) { k = Identity (d)  [wrong] t = Exp (s) }> }"""
