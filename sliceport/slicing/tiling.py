@@ -54,7 +54,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
-    """Return the keys of as many disjoint runs as possible, in order. Of such sets, choose one of the most elements.
+    """Return the keys of as many disjoint runs as possible, in order. Of such sets, choose one with most elements.
 
     All runs must be non-empty and have step 1.
 
