@@ -72,9 +72,9 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
             raise InvalidSlice(f"{label}: input {index} is a node of {count} outputs; pass one of its outputs.")
         return value.output(0)
     try:
-        # An empty list stands for indices, but NumPy makes float64 of it.
-        dtype = np.int64 if isinstance(value, (list, tuple)) and not np.size(value) else None
-        return as_constant(np.asarray(value, dtype)).output(0)
+        array = np.asarray(value)
+        is_empty_list = index > 0 and not array.size and array.dtype == np.float64  # the type that NumPy gives to []
+        return as_constant(array.astype(np.int64) if is_empty_list else array).output(0)
     except (RuntimeError, TypeError, ValueError):
         raise InvalidSlice(f"{label}: input {index} is neither a node, an output nor an array.") from None
 

@@ -24,7 +24,7 @@ from sliceport.diffing.side import Side, read_side
 from sliceport.diffing.verify import Trial, Verification, Verifier
 from sliceport.engines.engine import Value
 from sliceport.engines.registry import model_engines
-from sliceport.errors import InvalidSlice, ModelError, UsageError
+from sliceport.errors import InvalidSlice, ModelError
 from sliceport.formats import InputShapes, declared_shapes, format_of
 from sliceport.wording import group_nodes
 
@@ -84,7 +84,7 @@ def verify_hardening(
         try:
             runs = verifier.make_runs(declared_shapes(before), shapes, arrays, seed)
             break
-        except (ModelError, UsageError):  # If no sizes of open axes work, a UsageError asks for sizes.
+        except ModelError:
             if reference is references[-1]:
                 raise
     trials = (

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any, SupportsIndex
 
 from sliceport import progress
-from sliceport.arguments import read_inputs, read_seed
+from sliceport.arguments import is_path, read_inputs, read_seed
 from sliceport.diffing.case import Case, Located
 from sliceport.diffing.difference import (
     Failure,
@@ -319,9 +319,9 @@ class _Comparison:
 
     def _advise(self) -> Iterator[str]:
         """Yield a sentence with commands that compare each of two models alone, if one tested engine ran both."""
-        engine = str(self.bad)
+        engine, paths = str(self.bad), filter(is_path, self.models)  # `str` of other models prints all their weights
         if self.first is not self.second and engine == str(self.good) and engine not in DEFAULT_AGAINST.values():
-            commands = "; ".join(join(["sliceport", "diff", str(model), "--on", engine]) for model in self.models)
+            commands = "; ".join(join(["sliceport", "diff", str(path), "--on", engine]) for path in paths)
             yield f"compare each model alone: {spell(f'diff(model, on={engine!r})', commands)}"
 
     def _locate_in_one_model(self, run: _Run, failures: Sequence[Failure]) -> Iterator[tuple[Failure, Located | None]]:

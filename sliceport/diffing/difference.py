@@ -224,7 +224,7 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
 
 
 def _signs_of_infinity(wide: Array) -> Array:
-    """Return a row for each element, one or more, with 1 or -1 for each infinite part, real or imaginary, else 0."""
+    """Return a row for each element of a non-empty array: 1 or -1 for an infinite real or imaginary part, else 0."""
     parts = wide.view(np.float64).reshape(wide.size, -1)
     return np.where(np.isinf(parts), np.sign(parts), 0)
 

@@ -152,7 +152,7 @@ def random_array(
     """Return random elements: floats, complex numbers, integers from `start` to `end` - 1, booleans, or strings.
 
     Floats and complex numbers are normally distributed; floats have 32 bits of precision at most. Integers of less than
-    a byte are below 2. If no integer is from `start` up, all are `end` - 1. Strings consist of 1 to 3 digits.
+    a byte are below 2, so `start` must be 0 or 1. Strings consist of 1 to 3 digits.
 
     Raises:
         UsageError: The array has more than `_MAX_RANDOM` elements, or NumPy cannot represent its shape.
@@ -168,7 +168,7 @@ def random_array(
         return random.integers(0, 2, shape).astype(dtype)
     if "int" in dtype.name:
         end = end if _count_bits(dtype) >= 8 else min(end, 2)  # 0 and 1 fit into every type below a byte
-        return random.integers(min(start, end - 1), end, shape).astype(dtype)  # never an empty range
+        return random.integers(start, end, shape).astype(dtype)
     if dtype.kind == "c":
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
     # Doubles are rounded to 32 bits, because OpenVINO's CPU plugin narrows them even where it only moves them.

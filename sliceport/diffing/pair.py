@@ -244,13 +244,13 @@ class Pair:
 def _match_bodies(first: Body, second: Body) -> dict[str, str]:
     """Map names of inputs and outputs of the second of two bodies to names of the first.
 
-    Both bodies run on the same values, but a format or an optimizer may have given them other names. So the inputs are
-    matched by value. The outputs are matched by name or position, because a wrong output may equal another output.
+    A format or an optimizer may have given other names to the same inputs, so inputs are matched by value, also those
+    that are outputs. Other outputs are matched by name or position, because a wrong output may equal another output.
     """
     first_names, second_names = first.graph.outputs, second.graph.outputs
     has_same = set(second_names) <= set(first_names)
-    outputs = zip(second_names, second_names if has_same else first_names, strict=False)
-    return match_by_value(first.inputs, second.inputs) | dict(outputs)
+    outputs = dict(zip(second_names, second_names if has_same else first_names, strict=False))
+    return outputs | {name: name for name in second.inputs} | match_by_value(first.inputs, second.inputs)
 
 
 def _list_arrays(values: Mapping[str, Value]) -> dict[str, Array]:

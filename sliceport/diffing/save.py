@@ -73,7 +73,7 @@ def _draft_issue(part: Part) -> str:
         f"Run `python run.py` in the folder of the attached model, which was cut from a larger one. Its nodes: "
         f"{', '.join(map(str, case.nodes))}. Its inputs: {', '.join(inputs) or 'none'}.",
         *([f"It was cut out of {'; '.join(case.scope)}."] if case.scope else []),
-        *([f"{part.counterpart} computes the expected values in the original model."] if part.counterpart else []),
+        *([f"The expected values are those of the original model: {part.counterpart}."] if part.counterpart else []),
     ]
     seen = [
         *(_list_elements(part.actual) if not is_of_run else []),

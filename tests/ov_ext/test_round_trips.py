@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -265,7 +266,9 @@ def test_lists_are_accepted_instead_of_nodes() -> None:
     source = parameter([4, 4])
     node = ov_ext.Slice([source.output(0), [1], np.array([3]), [1], (0,)])
     assert node.get_output_shape(0) == ov.Shape([2, 4])
-    assert ov_ext.Slice([source, [], [], [], []]).get_output_shape(0) == ov.Shape([4, 4])
+    empty_lists: tuple[Any, ...] = ([], np.array([]), range(0))
+    for empty in empty_lists:
+        assert ov_ext.Slice([source, *[empty] * 4]).get_output_shape(0) == ov.Shape([4, 4])
     assert ov_ext.Slice([np.zeros((0, 3)), [0], [1], [1]]).get_output_element_type(0) == ov.Type.f64
     assert ov_ext.StridedSlice([source, [1, 1], [2, 3]]).get_output_shape(0) == ov.Shape([1, 2])
 

@@ -388,6 +388,12 @@ def test_fault_in_the_first_model_is_searched_in_each_model_alone(differ: Differ
     assert report.notes[-1] == f"compare each model alone: {'; '.join(commands)}"
 
 
+def test_advice_does_not_print_a_model_in_memory(differ: Differ, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx.ModelProto, "__str__", lambda _: pytest.fail("this takes 30 s for 80 MB of weights"))
+    report = differ(CHAIN, fuse("Sigmoid", "Add", "Sub"), other=parse(CHAIN.replace("Add (c, x)", "Sum (c, x)")))
+    assert report.notes[-1] == "compare each model alone: diff(model, on='faulty')"
+
+
 def test_equal_models_with_other_names_are_equal(tmp_path: Path) -> None:
     other = "(float[2,3] q) => (z) { [k] u = Exp (q)  [l] v = Neg (u)  [m] z = Tanh (v) }"
     assert compare_models(TWO, other, tmp_path).is_equal
@@ -466,6 +472,23 @@ def test_body_with_other_names_is_matched_by_value(graph: str, holder: str, is_i
     assert case.main_node.op_type == holder
     assert case.culprit.op_type == ("Sub" if is_ir_first else "Multiply")
     assert "inner_" in (part_of(report).counterpart if is_ir_first else case.culprit.name)
+
+
+def test_issue_names_a_counterpart_without_nodes(tmp_path: Path) -> None:
+    first = "(float[2,3] x, float[2,3] b) => (y) { [n] y = Add (x, b) }"
+    report = compare_models(first, "(float[2,3] x) => (y) { [w] b = Neg (x)  [n] y = Add (x, b) }", tmp_path)
+    write(report, tmp_path / "out")
+    assert names(report) == ["w"]
+    sentence = "The expected values are those of the original model: an input or a constant."
+    assert sentence in (tmp_path / "out" / "issue.md").read_text("utf-8")
+
+
+def test_body_that_returns_an_input_is_entered(tmp_path: Path) -> None:
+    graph = """(bool c, float[3] x) => (y) <int64 n = {2}> { [h] y = Loop (n, c, x) <
+    body = b (int64 i, bool d, float[3] s) => (k, t) { k = Identity (d)  [wrong] t = Exp (s) }> }"""
+    second = graph.replace("(k, t)", "(bool d, t)").replace("k = Identity (d)", "").replace("Exp", "Sin")
+    report = compare_models(graph, second, tmp_path, inputs={"c": np.array(True)})
+    assert names(report) == ["wrong"]
 
 
 def test_body_that_reads_more_values_is_compared(tmp_path: Path) -> None:
