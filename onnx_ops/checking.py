@@ -167,7 +167,10 @@ class _Checker:
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif id(node) in self._body_sizes:
-            yield from _with_reports(loop_defects(self._body_sizes[id(node)], _sizes_in_body(node)))
+            body_inputs = [value for body in graphs_in(node) for value in body.inputs]
+            resized = [self._facts.get(value, NO_FACTS).is_resized for value in body_inputs]
+            shapes = zip(self._body_sizes[id(node)], _sizes_in_body(node), resized, strict=True)
+            yield from _with_reports(loop_defects(shapes))
         elif is_operator(node, *_CHECKED_OPERATORS):
             with suppress(InvalidSlice, DynamicSlice):  # an attribute has a wrong type or an unknown value
                 yield from self._check_other(scope, node)

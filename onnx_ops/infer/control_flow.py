@@ -147,6 +147,15 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     return outputs
 
 
+def changes_size(before: Facts, after: Facts) -> bool:
+    """Return whether an iteration of a Loop certainly changes a number among the sizes of a carried value.
+
+    A symbol counts as a change. A size that inference leaves open may have stayed the same.
+    """
+    pairs = zip(before.dims or (), after.dims or (), strict=False)
+    return any(isinstance(size, int) and later not in (None, size) for size, later in pairs)
+
+
 def keep_sizes(before: Facts, after: Facts) -> Facts:
     """Return the facts that a carried value of a Loop keeps between two states: its type, and the equal sizes.
 

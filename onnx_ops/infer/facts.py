@@ -44,6 +44,7 @@ class Facts:
         alternatives: For an output of an If with an unknown condition: the dims in each branch. For a carried value
             that a Loop may resize, if the Loop may also not run: the dims before the Loop. Otherwise empty.
         is_misdeclared: Whether the model declares a number for a size that its inputs leave open.
+        is_resized: Whether the value is carried into the body of a Loop, and the first iteration changes a size of it.
     """
 
     element: int = 0
@@ -53,6 +54,7 @@ class Facts:
     integers: Array | None = None
     alternatives: tuple[Dims | None, ...] = ()
     is_misdeclared: bool = False
+    is_resized: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...] | None:

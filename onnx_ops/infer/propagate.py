@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 
 from onnx_ops.infer.control_flow import (
+    changes_size,
     infer_loop,
     infer_scan,
     keep_sizes,
@@ -282,18 +283,20 @@ class _Propagation:
         first_reported = len(self.reported)
         is_limited = self._visited_nodes > self._max_visited  # then the visit with all sizes open has to be enough
         carried = [keep_sizes(facts, NO_FACTS if is_limited else facts) for facts in arguments[2:]]  # without symbols
+        resized: list[bool] = []
         for visit in range(3 if is_limited else 0, 4):
             inner = scope.enter()
             outputs = self._visit_graph(graph, inner, [*arguments[:2], *carried], arguments, trusts_inputs=visit == 0)
-            # The inputs begin with the iteration number and the condition, and the outputs with the condition. In the
-            # first visit, declared types may have completed the facts of the inputs.
+            # Carried values follow two inputs and one output. In the first visit, declared types complete their facts.
             before = carried if visit else [inner.facts[value.name] for value in graph.input[2:]]
-            carried = [keep_sizes(*pair) for pair in zip(before, outputs[1:], strict=False)]
+            resized = resized if visit else list(map(changes_size, before, outputs[1:]))
+            carried = list(map(keep_sizes, before, outputs[1:]))
             if visit == 3 or [each.dims for each in carried] == [keep_sizes(each, each).dims for each in before]:
                 break
-            if visit == 2:
-                carried = [replace(facts, dims=None) for facts in carried]
+            carried = [replace(facts, dims=None) for facts in carried] if visit == 2 else carried
             del self.reported[first_reported:]  # the next visit reports the same values again
+        for position, is_resized in enumerate(resized, first_reported + 2):
+            self.reported[position] = replace(self.reported[position], is_resized=is_resized)
         return outputs
 
     def _call_function(

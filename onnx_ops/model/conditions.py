@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -385,15 +385,15 @@ def constant_of_shape_defects(shape: Array | None) -> Defects:
     return (defects.EMPTY_FILL,) if shape is not None and 0 in shape else ()
 
 
-def loop_defects(declared: Sequence[Sizes | None], inferred: Sequence[Sizes | None]) -> Defects:
+def loop_defects(shapes: Iterable[tuple[Sizes | None, Sizes | None, bool]]) -> Defects:
     """Return the defects of a Loop whose iterations change a declared size.
 
     Args:
-        declared: The declared sizes of the inputs of its body.
-        inferred: The inferred sizes of the same inputs, None for each size that an iteration may change.
+        shapes: For each input of its body, the declared sizes; the inferred sizes, None for each size that an iteration
+            may change; and whether an iteration certainly changes a size.
     """
-    for declared_sizes, inferred_sizes in zip(declared, inferred, strict=True):
+    for declared_sizes, inferred_sizes, is_resized in shapes:
         sizes = zip(declared_sizes or (), inferred_sizes or (), strict=False)  # none if a rank is open
-        if any(declared_size not in (None, inferred_size) for declared_size, inferred_size in sizes):
+        if any(old not in (None, new) and (is_resized or new is not None) for old, new in sizes):
             return (defects.CARRIED_SIZE,)
     return ()

@@ -52,7 +52,8 @@ class LoopForDirectMLPass(SlicingPass):
         bodies = [(node, body) for node, _ in self.analysis.nodes_of("Loop") for body in graphs_in(node)]
         for node, body in bodies:
             inferred = [self.sizes(value) for value in body.inputs]
-            defects = loop_defects([sizes_of(value) for value in body.inputs], inferred)
+            resized = [value in self.value_info.resized for value in body.inputs]
+            defects = loop_defects(zip(map(sizes_of, body.inputs), inferred, resized, strict=True))
             if not defects:
                 continue
             for value, sizes in zip(body.inputs, inferred, strict=True):

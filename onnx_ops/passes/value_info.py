@@ -36,6 +36,7 @@ class ValueInfo:
         constants: The facts about each value whose inferred elements are the same for all inputs of the model.
         invalid: For each invalid slicing node, the rule that it breaks and the value that breaks the rule.
         misdeclared: The values that the model declares with a number for a size that its inputs leave open.
+        resized: The inputs of the bodies of Loops whose sizes the first iteration changes.
     """
 
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class ValueInfo:
     constants: dict[ir.Value, Facts] = field(default_factory=dict)
     invalid: dict[ir.Node, str] = field(default_factory=dict)
     misdeclared: set[ir.Value] = field(default_factory=set)
+    resized: set[ir.Value] = field(default_factory=set)
 
     def list_invalid(self) -> list[InvalidNode]:
         """Return the nodes that break their specification, each with the reason."""
@@ -68,7 +70,8 @@ class ValueInfo:
         """Record the type, sizes and elements that all copies of a value have in common.
 
         Inference inlines functions, so a value in a function has a copy for each call. A copy is None for an input that
-        the call leaves out. `facts` holds the facts about each copy. The value is misdeclared if one of its copies is.
+        the call leaves out. `facts` holds the facts about each copy. The value is misdeclared or resized if one of its
+        copies is.
         """
         types = {None if copy is None else copy.type for copy in copies}
         common_type = types.pop() if len(types) == 1 else None
@@ -79,6 +82,8 @@ class ValueInfo:
             self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])
         if any(each.is_misdeclared for each in facts):
             self.misdeclared.add(value)
+        if any(each.is_resized for each in facts):
+            self.resized.add(value)
         first = facts[0]
         if first.data is not None and all(
             other.data is not None and other.element == first.element and np.array_equal(first.data, other.data)

@@ -17,6 +17,7 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.passes.harden_directml import harden_for_directml
 
 GROW = "b = Concat<axis = 0>(a, x)"
+SIZE_OF_DATA = "t = ReduceMax<keepdims = 0>(a) u = Cast<to = 7>(t) e = Mul(u, two)"
 X = np.arange(1, 9, dtype=np.float32).reshape(2, 4)
 
 
@@ -71,6 +72,7 @@ def test_size_that_an_iteration_changes_is_opened(proto: onnx.ModelProto, sizes:
         pytest.param(loop("float[2,4] a", "float[m,4] b", "b = Neg(a)"), id="kept"),
         pytest.param(loop("float[k,4] a", "float[m,4] b", GROW), id="open"),
         pytest.param(loop("float[2,4] a", "float[2,4] b", "b = local.Own(a)"), id="unknown operator"),
+        pytest.param(loop("float[2,4] a", "float[2,4] b", f"{SIZE_OF_DATA} b = Slice(a, zero, e)"), id="by data"),
     ],
 )
 def test_size_that_no_iteration_changes_stays(proto: onnx.ModelProto) -> None:
