@@ -51,6 +51,6 @@ def _normalize(name: str) -> str:
 
 
 def describe_difference(here: dict[str, str], there: dict[str, str]) -> str:
-    """Return the packages that differ between two machines as part of a sentence, or an empty string."""
+    """Return a part of a sentence about the packages that differ between two machines, or an empty string."""
     names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
     return ", ".join(f"{name} {here.get(name, 'missing')} instead of {there.get(name, 'missing')}" for name in names)
