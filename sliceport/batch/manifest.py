@@ -108,10 +108,10 @@ def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
         return re.compile(fnmatch.translate(pattern))
     drive, path = os.path.splitdrive(with_slashes(pattern))
     parts = path.split("/")
-    count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))  # the caller has found a wildcard
+    fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))  # the caller has found a wildcard
     # The folders before the first wildcard are located like a name, so that ".." in them is resolved.
-    folder = os.path.join(_locate(manifest, drive + "/".join([*parts[:count], ""])), "")
-    return re.compile(re.escape(folder) + fnmatch.translate(os.path.normcase("/".join(parts[count:]))))
+    folder = os.path.join(_locate(manifest, drive + "/".join([*parts[:fixed_count], ""])), "")
+    return re.compile(re.escape(folder) + fnmatch.translate(os.path.normcase("/".join(parts[fixed_count:]))))
 
 
 class _Mistake(Exception):

@@ -19,7 +19,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
     Links to folders are not followed, and the folders at the URLs in `leave_out` are not entered.
 
     Raises:
-        UsageError: The URL has no file or folder, or it cannot be read.
+        UsageError: The URL does not name a file or folder, or the file or folder cannot be read.
         MissingExtra: A package for such URLs is not installed.
     """
     fs, path = open_file_system(url)

@@ -107,7 +107,7 @@ class Run:
         yield from heapq.merge(rows, *(run.rows() for run in self.others), key=lambda row: row["model"])
 
     def describe_gap(self) -> str:
-        """Describe a partial run, as in `13 of 120 models, without shard 2/3` (13 done). Return "" for a complete one."""
+        """Describe a partial run, as in `13 of 120 models, without shard 2/3` (13 done). Return "" otherwise."""
         done = sum(len(run.entries) for run in (self, *self.others))
         parts = [f"{done:,} of {done + self.unfinished:,} models"] if self.unfinished else []
         if missing := self._missing_shards():
@@ -179,7 +179,7 @@ def _belongs_to_run(header: Header, written: str, first: Header, shards: Set[str
 def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
     """Return the number of models that the headers of journals announce, but no journal lists.
 
-    The models are the same in all journals with the same sources and shard, so only the first header of these counts.
+    Journals of the same sources and the same shard have the same models, so only their first header counts.
     """
     announced: dict[str, int] = {}
     done: dict[str, set[str]] = {}

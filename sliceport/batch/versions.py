@@ -36,7 +36,7 @@ def versions() -> dict[str, str]:
 
 
 def _requirements() -> list[str]:
-    """Return the packages that sliceport requires, including those of extras that compute something."""
+    """Return the names of the packages that sliceport requires. Leave out those of extras that compute nothing."""
     requirements = metadata.requires("sliceport") or []
     extra = re.compile(r"""extra\s*==\s*["']([^"']+)""")
     return [
