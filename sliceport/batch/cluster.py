@@ -46,7 +46,7 @@ def open_cluster(url: str) -> Runner:
     """Connect to a cluster, and return a runner that gives tasks to its workers.
 
     Raises:
-        UsageError: The URL has another form, or the scheduler cannot be reached.
+        UsageError: The URL is not one of a scheduler, or the scheduler cannot be reached.
         MissingExtra: distributed is not installed.
     """
     match = _URL.fullmatch(url)
@@ -88,7 +88,7 @@ class _DaskRunner:
         self._refusals: dict[str, str] = {}
         """The reason why each worker that does not fit refuses the run, by its address."""
         self._error: SliceportError | None = None
-        """Error of a task that ends the run, such as results that cannot be stored."""
+        """Error that a task raised and that ends the run, for example because results cannot be stored."""
         self._has_results = False  # whether a worker has returned an outcome; then the run waits if no worker fits
         self._waits_for_worker = False  # whether the lack of a worker has been announced
 
@@ -96,7 +96,7 @@ class _DaskRunner:
         """Give all tasks to the workers. Yield each outcome once. Raise a SliceportError if the run cannot go on."""
         client, completed, remaining = self._client, self._completed, iter(tasks)
         try:
-            # The last journal is of this run, or of one that began later. A worker that sees it sees the results.
+            # The last journal belongs to this run or a later run. A worker that sees this journal sees the results.
             journal = open_store(job.root).names("runs")[-1]
             while True:
                 results = completed.next_batch(block=False)
@@ -110,24 +110,24 @@ class _DaskRunner:
                 self._look_for_workers()
                 # If a worker dies, Dask counts that against each of its tasks, and gives up a task after a few deaths.
                 # So the scheduler gets only a few tasks for each thread, and no worker can have many.
-                limit = max(32, 4 * sum(self._threads.values())) - len(self._tasks) - len(refused)
-                self._submit(job, journal, [*refused, *islice(remaining, max(0, limit))])
+                new_count = max(32, 4 * sum(self._threads.values())) - len(self._tasks) - len(refused)
+                self._submit(job, journal, [*refused, *islice(remaining, max(0, new_count))])
                 if not self._tasks:
                     return
                 with completed.thread_condition:
                     completed.thread_condition.wait_for(completed.has_ready, _INTERVAL)
         finally:
             if client.status == "running":  # otherwise the scheduler is lost, and its workers end
-                with suppress(Exception, CancelledError):  # the cluster may just be ending
+                with suppress(Exception, CancelledError):  # the cluster may be about to end
                     # `client.run` has no time limit, and would wait for a worker that does not answer; `sync` has one.
                     client.sync(client.run, stop_run, client.id, on_error="ignore", callback_timeout=_TIMEOUT)
             client.close(timeout=_TIMEOUT)
 
     def _look_for_workers(self) -> None:
-        """Update the threads of each worker that may fit. Announce a lack of workers. Wait if all connected refuse.
+        """Count the threads of workers that may fit. Announce a lack of such workers. Pause if all refuse the run.
 
         Raises:
-            UsageError: No connected worker fits and no task has been done, or the connection is lost.
+            UsageError: All connected workers refuse the run before any task is done, or the connection is lost.
         """
         try:
             threads: dict[str, int] = self._client.nthreads()
@@ -148,7 +148,7 @@ class _DaskRunner:
         outcomes, refused = [], []
         for future, (address, outcome, *_) in results:  # `address` of a failed task is the class of its error
             task = self._tasks.pop(future)
-            if isinstance(outcome, SliceportError):  # `serve` raises none about the model
+            if isinstance(outcome, SliceportError):  # `serve` returns errors of the model as a Done
                 self._error = outcome
             elif isinstance(outcome, Exception):
                 outcomes.append(_report_lost_task(job, task, outcome))
@@ -183,7 +183,7 @@ class _DaskRunner:
             # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
             options |= {"workers": list(self._threads), "allow_other_workers": True}
         packed = [pickle.dumps((job, task, journal, os.path.exists(task.location))) for task in tasks]
-        # `map` would rank the tasks, so that the same ones run first after each death of a worker, until Dask gives up.
+        # `map` would rank the tasks, so that the same ones run first after each death of a worker, until they are lost.
         futures = [self._client.submit(sliceport_task, data, **options) for data in packed]
         self._tasks.update(zip(futures, tasks, strict=True))
         self._completed.update(futures)
@@ -228,14 +228,14 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
         return process_model(job, task, scratch, stop_event)
     finally:
         store.remove_scratch(scratch)
-        if stop_event.is_set():
+        if stop_event.is_set():  # the child of this task may have become idle after `stop_run`
             supervisor.end_idle()
 
 
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
     """Return why this worker does not see the results or the model. Return "" if it sees both.
 
-    The folder or URL `root` holds the results if it contains the journal, because the name of the journal is random.
+    Another folder with the path `root` may exist on this worker. It lacks the journal, whose name is random.
     `model` is a path. It is None if the model is at a URL, or if the client does not see the model either.
     """
     try:

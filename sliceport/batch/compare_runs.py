@@ -76,7 +76,7 @@ class RunComparison:
         return len({change.model for change in (*self.new, *self.fixed, *self.changed)}) + self.same
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON data."""
+        """Return the comparison as JSON data."""
         return {
             "schema_version": 1,
             "versions": [{"package": name, "before": before, "after": after} for name, before, after in self.versions],
@@ -194,9 +194,9 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
 
 def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[_Mask, _Mask]) -> None:
-    """Compare the rows of one model. Add it to `new` and `fixed`, or else to `changed`, or else count it in `same`."""
+    """Compare the rows of one model. Add it to `new`, `fixed` or both, or else to `changed` or `same`."""
     before, after = rows
-    unmatched = Counter(map(_identify, _list_problems(before)))  # the loop removes problems of both runs
+    unmatched = Counter(map(_identify, _list_problems(before)))  # the loop removes each problem that both runs have
     new = []
     for problem in _list_problems(after):
         if unmatched[_identify(problem)]:
@@ -238,7 +238,7 @@ def _identify(problem: Finding) -> tuple[tuple[str, str], ...]:
 
 
 def _mask_parts(row: Row, mask: _Mask) -> list[str]:
-    """Return the masked JSON of each part of a row in `_PARTS`. The findings are sorted first."""
+    """Return the masked JSON of a row's message, sorted findings, input shapes and result, in the order of `_PARTS`."""
     parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda finding: sorted(finding.items()))}
     return [mask(json.dumps(parts.get(part), sort_keys=True)) for part in _PARTS]
 
@@ -258,7 +258,7 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     # The longest version comes first, because `1.24.4` also matches at the start of `1.24.4.dev1`.
     for version in sorted({version for version in versions if version and "." in version}, key=len, reverse=True):
         escaped = re.escape(version)
-        # The version comes before the check of what precedes it, because `re` searches fast for a literal prefix.
+        # The pattern begins with the version and then looks behind it, because `re` finds a literal prefix fast.
         start = rf"{escaped}(?<![\w.]{escaped})"
         build = r"(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?"
         version_patterns.append((version, re.compile(rf"{start}{build}(?!\w|\.\d)")))
@@ -266,6 +266,7 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
     for option, value in options.items():
         flag = re.escape(option.replace("_", "-"))
         key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}'
+        # One comma goes with the key: the comma after the first key, or the comma before a later key.
         as_key = rf"(?<=\{{){key}(?:, |(?=}}))|, {key}(?=[,}}])"
         # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash.
         as_flag = rf""" --{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)"""

@@ -40,7 +40,7 @@ def state_of(path: str) -> State:
 
 
 def digest_file(path: str) -> str:
-    """Return the SHA-256 of a file's content. Read it from the cache for a large file whose state has not changed.
+    """Return the SHA-256 of a file's content. For a large file, use a digest that was cached for the file's state.
 
     The state includes `ctime`, because `touch -d`, `rsync -t` and `os.utime` can set `mtime` back, but not `ctime`.
 

@@ -82,7 +82,7 @@ def to_url(url: str, path: str) -> str:
 
 
 def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, Entry]:
-    """Map the path of each file below a folder to its entry, which fsspec returns.
+    """Map the path of each file below a folder to the entry that fsspec returns for the file.
 
     Hidden folders, linked folders and the folders in `excluded` (paths that end with a slash) are not entered.
     """

@@ -77,7 +77,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "inputs": {name: _digest_input(file, folder, states) for name, file in options.get("inputs", {}).items()},
         "writes": job.writes,
         "versions": dict(job.versions),
-        "format": format_of(task.location if is_url(task.location) else path).name,
+        "format": format_of(task.location).name,
         "content": content,
         "beside": digests,
     }
@@ -152,7 +152,7 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
 def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | None:
     """Return the digest of the file of an array. If the file is local, also store its state in `states`.
 
-    Return None if a local file is missing, because the command reports it. Raise a UsageError for an unreadable file.
+    Return None for a missing local file: the command reports the error. Raise a UsageError for an unreadable file.
     """
     if is_url(file):
         return digest_file(fetch(file, folder))

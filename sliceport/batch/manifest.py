@@ -68,7 +68,7 @@ class Manifest:
         self._patterns: list[tuple[re.Pattern[str], int]] = []
         for i, entry in enumerate(entries):
             name = _locate(path, entry.model)
-            # Patterns count, too, because a file may have wildcards in its name. `read_manifest` refuses equal names.
+            # A pattern can also be an exact name, as names may contain wildcards. `read_manifest` refuses equal names.
             self._exact[name] = i
             if has_wildcards(entry.model):
                 self._patterns.append((_compile_pattern(path, entry.model), i))
@@ -76,10 +76,8 @@ class Manifest:
     def options_of(self, model: str) -> dict[str, Any]:
         """Return the options for `model`, a URL or a path relative to the current folder.
 
-        The entries that match the model no longer count as unused.
-
-        The key `input_shapes` maps inputs to tuples of sizes, and `inputs` maps inputs to paths or URLs of arrays. A
-        key without entries is left out.
+        The key `input_shapes` maps inputs to tuples of sizes, and `inputs` maps inputs to paths or URLs of arrays.
+        Leave out a key without entries. The entries that match the model no longer count as unused.
         """
         name = _locate("", model)
         indices = {i for pattern, i in self._patterns if pattern.match(name)}
@@ -100,7 +98,7 @@ class Manifest:
 
 
 def _locate(manifest: str, name: str) -> str:
-    """Return the absolute path of a name in a manifest, in lower case on Windows. Return a URL unchanged."""
+    """Return a URL unchanged. Join any other name to the folder of `manifest`, as a normalized absolute path."""
     return name if is_url(name) else os.path.normcase(os.path.abspath(os.path.join(os.path.dirname(manifest), name)))
 
 
@@ -110,10 +108,10 @@ def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
         return re.compile(fnmatch.translate(pattern))
     drive, path = os.path.splitdrive(with_slashes(pattern))
     parts = path.split("/")
-    count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))  # the caller has found one
+    fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))  # the caller has found a wildcard
     # The folders before the first wildcard are located like a name, so that ".." in them is resolved.
-    folder = os.path.join(_locate(manifest, drive + "/".join([*parts[:count], ""])), "")
-    return re.compile(re.escape(folder) + fnmatch.translate(os.path.normcase("/".join(parts[count:]))))
+    folder = os.path.join(_locate(manifest, drive + "/".join([*parts[:fixed_count], ""])), "")
+    return re.compile(re.escape(folder) + fnmatch.translate(os.path.normcase("/".join(parts[fixed_count:]))))
 
 
 class _Mistake(Exception):
@@ -134,7 +132,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         raise UsageError(f"manifest '{name}' must end in .toml, .jsonl or .ndjson.")
     text = _read_text(name)
     where, defaults, entries = "the top", Entry("", ""), dict[str, Entry]()
-    try:  # `where` names the part with a mistake
+    try:  # `where` names the part with a mistake; at first, the keys of the TOML file
         for where, part in _split_toml(text) if is_toml else _split_lines(text):
             if where == _DEFAULTS:
                 defaults = _read_entry(name, where, part, _KEYS[1:])  # all keys but `model`
@@ -156,7 +154,7 @@ def _read_text(path: str) -> str:
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
         with open(path, encoding="utf-8-sig") as file:  # skips a byte order mark
             return file.read()
-    except (OSError, ValueError) as error:  # UnicodeDecodeError, or a name with a null character, is a ValueError
+    except (OSError, ValueError) as error:  # ValueError: text not in UTF-8, or NUL in the path
         raise UsageError(f"manifest '{path}' cannot be read ({getattr(error, 'strerror', None) or error}).") from None
 
 
@@ -177,7 +175,7 @@ def _split_toml(text: str) -> Iterator[tuple[str, Any]]:
 
 def _split_lines(text: str) -> Iterator[tuple[str, str]]:
     """Yield each line that is not empty: a name for messages, and the text."""
-    for number, line in enumerate(text.split("\n"), 1):  # `splitlines` splits at U+2028, too, which JSON allows
+    for number, line in enumerate(text.split("\n"), 1):  # `splitlines` would split JSON texts at U+2028
         if line.strip():
             yield f"line {number}", line
 
@@ -205,7 +203,7 @@ def _check_keys(data: Mapping[str, Any], keys: Sequence[str]) -> None:
 
 
 def _read_entry(path: str, where: str, data: Any, keys: Sequence[str] = _KEYS) -> Entry:
-    """Check the data of an entry, and build the entry. `keys` lists the allowed keys: the defaults have no `model`."""
+    """Check the data of an entry, and build the entry. Only keys in `keys` are allowed."""
     if not isinstance(data, dict):
         raise _Mistake(f"an entry must be an object with the keys {', '.join(keys)}, got {quote(data)}")
     _check_keys(data, keys)

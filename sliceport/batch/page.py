@@ -105,7 +105,7 @@ class _Data:
             "Since the earlier run": {
                 word: self._change_counts[word] for word in _CHANGES if self._change_counts[word]
             },
-            "Reason": {},  # filled below; it stands here because the page has it before the verdict
+            "Reason": {},  # filled below; listed here, because the page shows reasons before verdicts
             "Verdict": {word: self.summary.verdicts[word] for word in VERDICTS if self.summary.verdicts[word]},
         }
         for part, tallies in self.summary.sorted_tallies():
@@ -130,7 +130,7 @@ class _Data:
 
 
 def _build_detail(row: Row) -> dict[str, Any]:
-    """Return the details below a row. `result` stays text, because a browser would round numbers beyond 2**53."""
+    """Return the details below a row. `result` is JSON as text, so that no browser rounds numbers beyond 2**53."""
     shapes, result = row.get("input_shapes"), row["result"]
     parts = ("reason", "operator", "engine", "defect", "node", "message")
     lines = [] if result is None else json.dumps(result, ensure_ascii=False, indent=1).split("\n")

@@ -72,7 +72,7 @@ def process_model(job: Job, task: Task, scratch: Path, stop_event: threading.Eve
 
 
 def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -> Done:
-    """Return the stored outcome of a model, or run the command, each in a child process. Raise as `process_model`."""
+    """Look up the outcome of a model, or run the command, in child processes. Raise the errors of `process_model`."""
     look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION  # for importing modules
     identity = Identity("", task.location)
     done: Done | None
@@ -100,7 +100,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
 
 
 def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
-    """Call a function by `call_with_retry`. Call it again if SIGTERM ended the child, as the model did not cause that.
+    """Call a function in a child process. Repeat the call if SIGTERM ended the child, because no model sends it.
 
     Wait before the second call: if the machine shuts down, SIGTERM ends this process during the wait. If the run is
     stopped during the wait, raise the error of the first call.
@@ -114,9 +114,9 @@ def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any,
 
 
 def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]:
-    """Return the identity of a model, and the outcome that an earlier run stored, or None if it cannot be reused.
+    """Return the identity of a model, and its stored outcome. The outcome is None if it is missing or not reusable.
 
-    Without such an outcome, a model at a URL is downloaded. The modules of the command are imported here, so that the
+    If the outcome is None, a model at a URL is downloaded. The modules of the command are imported here, so that the
     timeout of `_execute` does not count their imports.
     """
     command = load(job.command)
@@ -137,8 +137,8 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
 def _is_reusable(job: Job, result: Mapping[str, Any]) -> bool:
     """Return whether the model need not run again, because its stored result can be used.
 
-    The model must run again if it failed and the run retries failures, if it crashed or exceeded a limit and this run
-    allows more time or memory, or if the output files are missing.
+    The model must run again after a failure if this run retries failures, after a crash or an exceeded limit if this
+    run allows more time or memory, and whenever its output files are missing.
     """
     if job.retries and result["verdict"] in FAILURES:
         return False
@@ -240,12 +240,12 @@ def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
 
 def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
     """Build a dictionary for the result file of a model that failed, exceeded a limit or lost its process."""
-    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}  # `_is_reusable` reads them
+    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}  # for `_is_reusable`
     if isinstance(error, ChildDied):
         details["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
     if isinstance(error, ChildTimedOut):
         return {"verdict": "timeout", "message": f"it {error}."} | details
-    if is_out_of_memory(error):  # also a ChildDied
+    if is_out_of_memory(error):  # checked first, because `error` may also be a ChildDied
         limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
         return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | details
     if isinstance(error, ChildDied):
@@ -264,7 +264,7 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
     try:
         result = make_result(job.command, identity.path, folder / _OUTPUT, outcome)
         data = encode_result(result)
-    except (TypeError, ValueError, RecursionError, AttributeError) as error:  # JSON cannot hold the outcome
+    except (TypeError, ValueError, RecursionError, AttributeError) as error:  # not JSON, or a key that is not text
         result = make_result(job.command, identity.path, folder / _OUTPUT, _describe_failure(job, error))
         data = encode_result(result)
     if "output" in result:
@@ -276,7 +276,7 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
 
 
 def _report_unstored(job: Job, task: Task, identity: Identity, folder: Path, outcome: dict[str, Any]) -> Done:
-    """Return the Done of a task without storing a result. A stored result depends only on the model and the job."""
+    """Return the Done of a task. Store nothing, because the outcome depends on more than the model and the job."""
     outcome.pop("output", None)
     row = to_row(make_result(job.command, identity.path, folder / _OUTPUT, outcome), task.model, identity.key)
     return Done(task.model, identity.key, row["verdict"], row=row)

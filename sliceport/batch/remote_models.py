@@ -19,7 +19,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
     Links to folders are not followed, and the folders at the URLs in `leave_out` are not entered.
 
     Raises:
-        UsageError: The URL has no file or folder, or it cannot be read.
+        UsageError: The URL does not name a file or folder, or the file or folder cannot be read.
         MissingExtra: A package for such URLs is not installed.
     """
     fs, path = open_file_system(url)
@@ -33,7 +33,7 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
             root = path[: wildcard.start()].rpartition("/")[0]
             if path[-1] not in "*?]":  # a pattern such as `*.pb` has its own suffix
                 name_ends = ("",)
-        # A web server does not say that a path is a folder.
+        # A web server does not tell a folder from a file, so a `/` at the end marks a folder.
         elif attempt("read", url, lambda: fs.info(path))["type"] == "directory" or (is_http and path.endswith("/")):
             entries, root = attempt("listed", url, lambda: list_tree(fs, path, excluded)), path
         else:
@@ -81,7 +81,7 @@ def download(url: str, folder: Path) -> tuple[str, dict[str, str | None]]:
 
 
 def list_files_beside(model: str) -> list[str]:
-    """Return the names of the other files of a model, relative to its folder. Leave out files outside this folder.
+    """Return the names of a model's other files, such as weights, relative to its folder. Leave out files outside it.
 
     Raises:
         UsageError: No format accepts the model.
@@ -94,7 +94,7 @@ def list_files_beside(model: str) -> list[str]:
 def url_beside(url: str, name: str) -> str:
     """Return the URL of a file beside a model, without the query of the model's URL."""
     path = open_file_system(url)[1]
-    # Only in HTTP, the path is the whole URL, and `?` begins a query.
+    # For HTTP, the path is the whole URL with its query. In other paths, `?` is an ordinary character.
     folder = (path.partition("?")[0] if HTTP.match(path) else path).rpartition("/")[0]
     return to_url(url, f"{folder}/{name}")
 

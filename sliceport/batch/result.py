@@ -115,7 +115,7 @@ def encode_result(result: Mapping[str, Any]) -> bytes:
     """Encode a result as JSON, with null for numbers that JSON lacks.
 
     Raises:
-        TypeError, ValueError, RecursionError: JSON cannot hold it.
+        TypeError, ValueError, RecursionError: JSON cannot hold the result.
     """
     return json.dumps(replace_non_finite(result), sort_keys=True, allow_nan=False).encode("ascii") + b"\n"
 

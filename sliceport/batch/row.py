@@ -68,7 +68,7 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """Return the distinct reasons of findings, sorted. Without any, return the cause or verdict unless it is clean."""
+    """Return the sorted reasons of the findings. If a model that is not clean has none, return its cause or verdict."""
     if not row["findings"] and row["verdict"] != "clean":
         return [cause_of(row["message"]) or row["verdict"]]
     return sorted({finding["reason"] for finding in row["findings"]})

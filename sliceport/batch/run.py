@@ -19,7 +19,7 @@ from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
 from sliceport.batch.runner import Runner, run_locally
 from sliceport.batch.sources import BadSource, expand_sources, is_in_shard
-from sliceport.batch.store import FOLDERS, open_store
+from sliceport.batch.store import FOLDERS, Store, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
 from sliceport.commands.command import NAMES
@@ -67,7 +67,7 @@ def run_batch(
     Args:
         batch: The command, models and options.
         begin: Called once, before the first model is done, with the number of models and bad sources together.
-        observe: Called with the outcome of each model, and of each bad source, which is an error.
+        observe: Called with the outcome of each model and each bad source. The verdict on a bad source is `error`.
 
     Raises:
         UsageError: The command does not exist, all sources are bad, or the results cannot be read or stored.
@@ -91,17 +91,21 @@ def run_batch(
                 outcomes = itertools.chain(failures, results)
                 _record(outcomes, journal, lambda: write_view(read_run(store), scratch), observe)
         finally:  # also if the user stops the run
-            journal.store_lines()
-            run, summary = read_run(store), Summary()
-            if run.header["started"] == header["started"]:
-                write_view(run, scratch, summary.add)
-            else:  # another run has begun meanwhile, such as one of another command, and the view shows that run
-                write_view(run, scratch)
-                run = read_run(store, journal.name)
-                summary = Summary.of(run.rows())
+            finished = _finish(store, journal, header, scratch)
     finally:
         store.remove_scratch(scratch)
-    return Finished(run, summary)
+    return finished
+
+
+def _finish(store: Store, journal: Journal, header: Header, scratch: Path) -> Finished:
+    """Complete the journal of a run, write the view of the latest run, and return the outcome of the journal's run."""
+    journal.store_lines()
+    latest, summary = read_run(store), Summary()
+    write_view(latest, scratch, summary.add)
+    if latest.header["started"] == header["started"]:
+        return Finished(latest, summary)
+    run = read_run(store, journal.name)  # another run, such as one of another command, has begun meanwhile
+    return Finished(run, Summary.of(run.rows()))
 
 
 def _record(
@@ -126,7 +130,7 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
         UsageError: All sources are bad.
         MissingExtra: A package for a URL is not installed.
     """
-    needs_passes = batch.job.command == "rewrite"  # this command has no work on a format without passes
+    needs_passes = batch.job.command == "rewrite"  # this command needs a format with passes
     readable = [format_ for format_ in formats().values() if not needs_passes or any(format_.passes())]
     suffixes = [suffix for format_ in readable for suffix in format_.suffixes]
     root = batch.job.root

@@ -107,7 +107,7 @@ class Run:
         yield from heapq.merge(rows, *(run.rows() for run in self.others), key=lambda row: row["model"])
 
     def describe_gap(self) -> str:
-        """Describe an unfinished run, as in `13 of 120 models, without shard 2/3`; return "" for a complete one."""
+        """Describe a partial run, as in `13 of 120 models, without shard 2/3` (13 done). Return "" otherwise."""
         done = sum(len(run.entries) for run in (self, *self.others))
         parts = [f"{done:,} of {done + self.unfinished:,} models"] if self.unfinished else []
         if missing := self._missing_shards():
@@ -118,7 +118,7 @@ class Run:
     def _missing_shards(self) -> list[str]:
         """Return the shards `I/N` that have no journal.
 
-        Return an empty list if a journal covers all models, or if N differs, so that the number of shards is unknown.
+        Return an empty list if a journal covers all models. Do the same if the journals differ in N.
         """
         shards = {header["shard"] for header in self.headers}
         counts = {_count_shards(header) for header in self.headers}
@@ -147,7 +147,7 @@ def read_run(store: Store, journal: str | None = None) -> Run:
     journals: list[tuple[Header, Entries]] = []
     shards: set[str | None] = set()
     for header, lines in _read_journals(store, journal):
-        if journals and not _belongs_to_latest_run(header, _last_time(header, lines), journals[0][0], shards):
+        if journals and not _belongs_to_run(header, _last_time(header, lines), journals[0][0], shards):
             continue
         entries = _read_entries(lines)
         if entries is None:  # a damaged journal
@@ -157,34 +157,35 @@ def read_run(store: Store, journal: str | None = None) -> Run:
     if not journals:
         raise UsageError(f"'{store.root}' holds no run of sliceport batch.")
     models: dict[str, str | Row] = {}
-    for _, entries in reversed(journals):  # the latest journal last, because its entries win
+    for _, entries in reversed(journals):  # the first journal last, because its entries win
         models |= entries
     return Run(store, tuple(header for header, _ in journals), models, _count_unfinished(journals))
 
 
-def _belongs_to_latest_run(header: Header, written: str, latest: Header, shards: Set[str | None]) -> bool:
-    """Return whether the run with `header` belongs to the run with the header `latest`.
+def _belongs_to_run(header: Header, written: str, first: Header, shards: Set[str | None]) -> bool:
+    """Return whether the run with `header` belongs to the run with the header `first`.
 
-    Both must have the same command and options. The run must also be a shard of the same sources that is not in
-    `shards`, or have written its last line, at the time `written`, after `latest` started.
+    Both must have the same command and options. In addition, one of these must be true:
+      * Both are shards I/N of the same sources with the same N, and the shard of `header` is not in `shards`.
+      * `written`, the time of the last line of the run with `header`, is not before the start of `first`.
     """
-    if any(header[key] != latest[key] for key in ("command", "options")):
+    if any(header[key] != first[key] for key in ("command", "options")):
         return False
     count = _count_shards(header)
-    is_shard = count > 0 and count == _count_shards(latest) and header["sources"] == latest["sources"]
-    return (is_shard and header["shard"] not in shards) or written >= latest["started"]
+    is_shard = count > 0 and count == _count_shards(first) and header["sources"] == first["sources"]
+    return (is_shard and header["shard"] not in shards) or written >= first["started"]
 
 
 def _count_unfinished(journals: Sequence[tuple[Header, Entries]]) -> int:
     """Return the number of models that the headers of journals announce, but no journal lists.
 
-    Journals with the same sources and shard list the same models, so only the latest of their headers counts.
+    Journals of the same sources and the same shard have the same models, so only their first header counts.
     """
     announced: dict[str, int] = {}
     done: dict[str, set[str]] = {}
     for header, entries in journals:
         part = json.dumps([header["sources"], header["shard"]])
-        announced.setdefault(part, header["models"])  # the latest journal is the first
+        announced.setdefault(part, header["models"])  # keeps the number of the first journal
         done.setdefault(part, set()).update(entries)
     return sum(max(0, count - len(done[part])) for part, count in announced.items())
 

@@ -49,10 +49,10 @@ def expand_sources(
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
-    Files and folders whose names begin with a dot are hidden. They are found by name, or by a pattern such as `.*`,
-    in which the folder or file with the first wildcard, or a later one, begins with a dot. The models of a folder or
-    glob are sorted by name. Two names of one path are one model. A link to a model is another model. `leave_out` lists
-    folders, such as that of the results, or their URLs. Such a folder is entered only if a source begins in it.
+    Files and folders whose names begin with a dot are hidden. They are found by name, or by a pattern in which a part
+    begins with a dot, such as `.*`. Parts before the first wildcard do not count. The models of a folder or glob are
+    sorted by name. Two names of one path are one model. A link to a model is another model. `leave_out` lists paths and
+    URLs of folders, such as the folder of the results. Such a folder is entered only if a source begins in it.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -120,7 +120,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of a source, and a BadSource for each missing or unreadable part, or if no file matches."""
+        """Yield the models of a source. Yield a BadSource for each unreadable part, and for a source without models."""
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return
@@ -224,7 +224,8 @@ class _Search:
             folders = [start + folder.as_posix() for folder in list(Path(name).parents)[:-1]]  # below `start`
             if not any(os.path.realpath(folder) in self.folders for folder in folders):
                 yield start + name
-        # `Path.glob` leaves out unreadable folders without an error. `expand_sources` drops results that `**` repeats.
+        # `Path.glob` skips unreadable folders silently, so open each folder that it searches. `**` finds some folders
+        # more than once, and `expand_sources` drops the repeated results.
         for depth in range(len(wild)):
             base = Path(start or os.curdir)
             for folder in base.glob("/".join(wild[:depth])) if depth else [base]:
@@ -243,10 +244,10 @@ def _unreadable_folder(error: OSError) -> BadSource:
 
 
 def _is_file_or_unreadable(path: str) -> bool:
-    """Return whether a path is a file, or cannot be examined, so that the results of the run report the error."""
+    """Return whether a path is a file or cannot be examined. The results of the run report an unreadable file."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
-        return os.path.islink(path)  # not for a file that was just removed
+        return os.path.islink(path)  # true for a broken link, false for a file that was just removed
     except OSError:
         return True

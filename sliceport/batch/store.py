@@ -189,12 +189,12 @@ def _list_files(folder: Path) -> Iterator[str]:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its parents. Try again if another process removes one that is still empty."""
+    """Make a folder and its parents. Try again if another process removes one of these folders meanwhile."""
     for attempt in range(1, _MAX_TRIES + 1):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             return
-        except (FileExistsError, FileNotFoundError):  # removed after or before `mkdir`
+        except (FileExistsError, FileNotFoundError):  # the folder or a parent was removed during `mkdir`
             if attempt == _MAX_TRIES:
                 raise
 
@@ -203,7 +203,7 @@ def open_store(root: str) -> Store:
     """Open the store at a folder or URL. A folder is made when something is written.
 
     Raises:
-        UsageError: The folder is a file, its name is empty or contains NUL, or the protocol of the URL is not known.
+        UsageError: `root` is a file, its name is empty or contains NUL, or the protocol of the URL is not known.
         MissingExtra: The root is a URL, and a package for such URLs is not installed.
     """
     if is_url(root):

@@ -47,7 +47,7 @@ class Summary:
 
     models: int = 0
     gap: str = ""
-    """Missing part of the run, such as `13 of 120 models`; empty for a complete run."""
+    """Progress of an incomplete run, such as `13 of 120 models` for 13 done models; empty for a complete run."""
     verdicts: Counter[str] = field(default_factory=Counter)
     tallies: dict[str, dict[str, Tally]] = field(default_factory=lambda: {part: {} for part in _PARTS})
     """For each part of a finding, the counts by its value."""

@@ -36,7 +36,7 @@ def versions() -> dict[str, str]:
 
 
 def _requirements() -> list[str]:
-    """Return the packages that sliceport requires, including those of extras that compute something."""
+    """Return the names of the packages that sliceport requires. Leave out those of extras that compute nothing."""
     requirements = metadata.requires("sliceport") or []
     extra = re.compile(r"""extra\s*==\s*["']([^"']+)""")
     return [
@@ -51,6 +51,6 @@ def _normalize(name: str) -> str:
 
 
 def describe_difference(here: dict[str, str], there: dict[str, str]) -> str:
-    """Return the packages that differ between two machines as part of a sentence, or an empty string."""
+    """Return a part of a sentence about the packages that differ between two machines, or an empty string."""
     names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
     return ", ".join(f"{name} {here.get(name, 'missing')} instead of {there.get(name, 'missing')}" for name in names)
