@@ -29,7 +29,7 @@ if sys.platform == "win32":
     import time
 
     def _acquire(file: IO[bytes]) -> None:
-        while True:  # LK_LOCK, which waits, gives up after 10 attempts
+        while True:  # LK_LOCK would give up after 10 attempts
             try:
                 file.seek(0)  # `locking` locks from the position in the file, and mode `a` may begin at its end
                 msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
