@@ -13,9 +13,9 @@ _TICKS_A_SECOND = 100
 
 
 def is_held_up(process: int, limit: float) -> bool:
-    """Return whether a process and its descendants have work to do, but have used less than `limit` seconds of CPU.
+    """Return whether a process and its descendants have work, but have used less than `limit` seconds of CPU time.
 
-    They have work to do if one of their threads runs, or waits for a processor or a disk. Return False on systems
+    They have work if one of their threads runs, or waits for a processor or a disk. Return False on systems
     without /proc.
     """
     for _ in range(_LOOKS):

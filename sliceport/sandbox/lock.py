@@ -21,7 +21,7 @@ def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
         _acquire(file)
-        yield
+        yield  # closing the file releases the lock
 
 
 if sys.platform == "win32":

@@ -256,7 +256,7 @@ class Placement:
 
 
 def _rename_or_defer(placement: Placement) -> None:
-    """Rename the new files to their final paths. If `collect_placements` collects this output, only add `placement`."""
+    """Rename new files to their final paths, or only list `placement` if `collect_placements` collects this output."""
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:  # the path that the user gave is last
         _deferral.placements.append(placement)
     else:

@@ -67,10 +67,10 @@ if sys.platform == "win32":
             self._kernel.SetInformationJobObject(
                 self._handle, _EXTENDED_LIMITS, ctypes.byref(limits), ctypes.sizeof(limits)
             )
-            handle = self._kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, False, pid)
-            if handle:
-                self._kernel.AssignProcessToJobObject(self._handle, handle)
-                self._kernel.CloseHandle(handle)
+            process = self._kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, False, pid)
+            if process:
+                self._kernel.AssignProcessToJobObject(self._handle, process)
+                self._kernel.CloseHandle(process)
 
         def kill(self) -> None:
             """End the processes."""
