@@ -12,7 +12,8 @@ from fork_server import Child
 from forked import server
 
 from sliceport.sandbox import child_process
-from sliceport.sandbox.child import NO_PIPE, redirect_standard_streams, serve
+from sliceport.sandbox.child import redirect_standard_streams, serve
+from sliceport.sandbox.parent_pipe import NO_PIPE
 
 
 class SandboxChild(Child):

@@ -94,7 +94,7 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
 
 
 def _print_models(batch: Batch, options: argparse.Namespace) -> int:
-    """Print the models that a run would have, and the bad sources. Return the exit code. Write no results."""
+    """Print the models that a run would process, and the bad sources. Return the exit code. Write no results."""
     from sliceport.batch.run import list_models
 
     models, bad = list_models(batch)

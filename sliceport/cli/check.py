@@ -35,8 +35,8 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     """Check each model, print all findings, and return the exit code. Also write the pages that the options name.
 
-    A child process checks the models if they have a limit, or if `is_supervised` is set. A model that cannot be checked
-    raises no error, but leads to exit code 2.
+    A child process checks the models if `options` have a limit, or if `is_supervised` is set. A model that cannot be
+    checked raises no error, but leads to exit code 2.
 
     Raises:
         UsageError: An option is not valid, or a file exists and must be kept, or cannot be written.

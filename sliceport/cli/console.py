@@ -169,17 +169,17 @@ def showing_progress() -> Iterator[None]:
     ended = threading.Event()
 
     def redraw() -> None:
-        """Show the progress line every half second until the block ends."""
+        """Show the progress line after two seconds, and update it every half second until the block ends."""
         wait = _DELAY
         while not ended.wait(wait):
-            wait = 0.5  # seconds until the next update
+            wait = 0.5
             with _lock:
                 _show(f"sliceport: {_status or f'{current} ({time.monotonic() - start:.0f} s)'}")
 
     def set_activity(activity: str) -> None:
         nonlocal current
         current = activity
-        if thread.ident is None:  # started late, because the sandbox forks no child beside a thread
+        if thread.ident is None:  # not before: the sandbox does not fork while there is another thread
             thread.start()
 
     thread = threading.Thread(target=redraw, daemon=True)

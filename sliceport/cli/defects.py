@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     command.set_defaults(run=run)  # without an action, list the defects instead of printing the help
     report = actions.add_parser("report", help="draft a bug report about a defect for the developers of an engine")
     report.add_argument("id", metavar="ID", help="the id of the defect, or the name of its page")
-    # Without SUPPRESS, the default would replace an --engine before the word `report`.
+    # Without SUPPRESS, the default would replace an --engine that is given before the word `report`.
     report.add_argument(
         "--engine", choices=tuple(ALL_TITLES), default=argparse.SUPPRESS, help="default: the first with the defect"
     )

@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def _install(options: argparse.Namespace) -> None:
-    """Install the validator and, without --validator, DirectML, which a failure of the validator does not prevent."""
+    """Install the validator. Without --validator, also install DirectML, even if the validator cannot be installed."""
     from sliceport.directml.device import DeviceError, install
 
     try:

@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
     Args:
-        arguments: The words after the program's name. This process does the work, except under a limit of time or
-            memory, which needs a child process. If None, use the words that this process was started with. A child
-            process then does the work on a model, and SIGINT or SIGTERM ends this process.
+        arguments: The words after the program's name; None for those of this process. If words are given, this process
+            does the work, unless a limit of time or memory needs a child process. If None is given, a child process
+            does the work on a model, and SIGINT or SIGTERM ends this process.
     """
     if arguments is None:
         return start.main()

@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words. Suggest `--format json` for `--json` if the command has no `--json`, but `--format`."""
+        """Parse words. Suggest `--format json` for `--json` if the command has only `--format`."""
         namespace, rest = super().parse_known_args(args, namespace)
         if "--json" in rest and "--format" in self._option_string_actions:
             self.error(f"unrecognized arguments: {' '.join(rest)}; write --format json")
@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         # Colors are control characters, which must not be escaped.
         emit(self.format_help().rstrip("\n"), is_raw=colored is not None)
 
-    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - argparse prints the version by it
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - for --version
         emit(message.rstrip("\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

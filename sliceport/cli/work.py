@@ -73,7 +73,7 @@ class Answer:
 
 
 def add_command(commands: Commands, command: Command) -> None:
-    """Add the parser of a command on one model. Parsed options have `build_work`, and `run` as `supervise`."""
+    """Add the parser of a command on one model. It sets the options `build_work` and `supervise`, which is `run`."""
     parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)  # "run" of "directml run"
     placeholder, model_help = command.model
     parser.add_argument("model", metavar=placeholder, help=model_help)
@@ -144,7 +144,7 @@ def get_answer(work: Work, options: argparse.Namespace, *, is_supervised: bool) 
     timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
     try:
         if is_supervised or timeout is not None or memory is not None:
-            return _supervise(work, timeout, memory, is_supervised=is_supervised)
+            return _supervise(work, timeout, memory, is_command_line=is_supervised)
         with console.showing_progress():
             return compute_answer(work)
     except Exception as error:
@@ -153,7 +153,7 @@ def get_answer(work: Work, options: argparse.Namespace, *, is_supervised: bool) 
         raise ModelError(f"'{work.model}': {_describe_end(error, timeout, memory)}") from None
 
 
-def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supervised: bool) -> Answer:
+def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_command_line: bool) -> Answer:
     """Have a child process do the work, then rename the files that it wrote to their final paths."""
     owner = "" if work.output is None else new_name()  # a part of the names of the child's scratch folders
     log = 2 if work.verbose > 1 else None  # stderr
@@ -161,7 +161,7 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_supe
         # A command line makes few calls, so each call can fork a child of its own. A library call uses the pool.
         with console.showing_progress():
             answer: Answer = supervisor.call_with_retry(
-                compute_answer, work, owner, timeout=timeout, memory=memory, forks=is_supervised, log=log
+                compute_answer, work, owner, timeout=timeout, memory=memory, forks=is_command_line, log=log
             )
         with signals.shielded():  # otherwise a signal could leave only some of the files in place
             for placement in answer.placements:
@@ -189,7 +189,7 @@ def _describe_end(error: Exception, timeout: float | None, memory: int | None) -
 def compute_answer(work: Work, owner: str = "") -> Answer:
     """Run the command on the model and return the result.
 
-    With an `owner`, write the output into scratch folders whose names contain it, for `Answer.placements` to move.
+    With an `owner`, leave the output in scratch folders whose names contain `owner`, and list it in `placements`.
 
     Raises:
         UsageError: An option cannot be used.

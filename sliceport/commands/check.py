@@ -30,14 +30,14 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _parse_list(text: str) -> list[str]:
-    """Split a list at its commas. The list may be empty: with `--fail-on=`, any findings lead to exit status 0."""
+    """Split a list at its commas. The list may be empty: with `--fail-on=`, no finding leads to exit status 1."""
     return [part for part in text.split(",") if part]
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `sliceport.check`, and the kinds of --fail-on."""
     versions = parse_pairs(options.engine_versions, "engine version", "ENGINE=VERSION, as in openvino=2025.2")
-    # `Selection` raises an error for a wrong engine or version, here before a model is read.
+    # Made only to refuse a wrong engine or version before a model is read.
     Selection(None if options.engines is None else tuple(options.engines), versions)
     for kind in options.fail_on:
         if kind not in KINDS:

@@ -54,8 +54,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     from sliceport.report.text import report_summary, report_text
 
     progress.say(f"comparing the nodes of {model}")
-    arguments = replace_open_sizes(model, options)
-    report = compare(model, **arguments)
+    report = compare(model, **replace_open_sizes(model, options))
     return Outcome(
         is_clean=report.is_clean,
         summary=lambda: report_summary(report),
@@ -66,7 +65,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
-    """Return a finding for each defect that explains a comparison, or one without a defect; none if it is clean."""
+    """Return a finding for each defect that explains a difference, or one without a defect; [] if equal."""
     if comparison.is_clean:
         return []
     node = comparison.lowered.node

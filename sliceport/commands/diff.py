@@ -107,7 +107,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     if page_file is not None:
         files[page_file] = diff_page(report, models)
     if node_data_file is not None:
-        # The parts belong to the last model, or to the first one of two if that model does not run.
+        # If the first of two models does not run, the parts belong to that model; otherwise, to the last model.
         files[node_data_file] = diff_node_data(report, models[0 if report.failed_model == "first model" else -1])
     return Outcome(
         is_clean=report.is_equal,

@@ -26,8 +26,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.text import run_text
 
     progress.say(f"running {model} on the DirectML provider")
-    arguments = replace_open_sizes(model, options)
-    model_run = format_of(model).run_on_directml(model, **arguments)
+    model_run = format_of(model).run_on_directml(model, **replace_open_sizes(model, options))
     if output is not None:
         model_run.write(output, overwrite=overwrite)
     return Outcome(

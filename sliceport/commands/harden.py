@@ -55,13 +55,13 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.api import harden
 
-    assert output is not None  # -o is required, because the command writes "always"
+    assert output is not None  # -o is required, because `COMMAND.writes` is "always"
     result = harden(model, output, overwrite=overwrite, **replace_open_sizes(model, options))
     return outcome_of_change(result, output, lambda: _list_changes(result.to_json()))
 
 
 def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
-    """Return findings about rewritten, unfixed and invalid nodes: one for each defect of a node, but at least one."""
+    """Return findings about rewritten, unfixed and invalid nodes: one for each defect, or one without a defect."""
     return [
         make_finding(
             "not fixed" if change["replacement"] is None else "rewritten",
@@ -78,7 +78,7 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
 
 
 def _name_output(model: str, options: Options) -> str:
-    """Return the file name for an output of a batch. Its suffix is of the target's format, or else of the model's."""
+    """Return the file name for a batch. Its suffix belongs to the format of the target or, by default, of the model."""
     by_target = [format_ for format_ in formats().values() if options.get("target") in format_.targets]
     return f"model{(by_target[0] if by_target else format_of(model)).suffixes[0]}"
 

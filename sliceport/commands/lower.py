@@ -36,8 +36,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.text import program_summary, program_text
 
     progress.say(f"lowering {model}")
-    arguments = replace_open_sizes(model, options)
-    program = lower(model, **arguments)
+    program = lower(model, **replace_open_sizes(model, options))
     if output is not None:
         program.write(output, overwrite=overwrite)
     return Outcome(

@@ -13,12 +13,12 @@ from sliceport.arguments import read_seed
 from sliceport.directml.feature_levels import LATEST
 from sliceport.errors import UsageError
 
-_SHAPE = re.compile(r".*:[^:/\\.]*", re.DOTALL)
-"""Words that can be the shape of an input but not a file: no dot and no slash follow the last colon."""
+_SHAPE = re.compile(r".*:[^:/\\.]*|auto(=\d*)?", re.DOTALL)
+"""Values of --input-shapes that cannot be a file: `auto`, or a shape with no dot or slash after the last colon."""
 _NAMES = re.compile(r"[^./\\]*")
 """Words that can be a list of names but not a file."""
 _SHORTEST = {"--input-shapes": "--input-s", "--input": "--input", "--simplify": "--si", "--verify": "--veri"}
-"""The options with several values or an optional one, each with the shortest abbreviation that argparse accepts."""
+"""Options that take several values or may lack a value, with the shortest abbreviations that argparse accepts."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
 """The engines that can follow --verify."""
 _SHAPES_HELP = "shapes of inputs that the model leaves open; auto chooses primes for all open sizes, auto=1 chooses 1"
@@ -82,7 +82,7 @@ def parse_seconds(text: str, option: str = "--timeout") -> float | None:
 
 
 def parse_size(text: str) -> int | None:
-    """Return the number of bytes in --memory; None for 0, which disables the limit.
+    """Return the number of bytes that --memory gives; None for 0, which disables the limit.
 
     Raises:
         UsageError: The text is not a size, or the size is below `_MIN_MEMORY` but not 0.
@@ -126,7 +126,7 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
 def replace_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options without `open_sizes`, for a Python function that lacks this argument.
 
-    If there were `open_sizes`, add the shapes of all arrays and of all inputs with open sizes to `input_shapes`.
+    If there were `open_sizes`, add the shapes of all `inputs` and of all inputs with open sizes to `input_shapes`.
 
     Raises:
         UsageError: The model does not declare the rank of an input, or no installed format reads the model.
@@ -144,7 +144,7 @@ def replace_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
-    """Rewrite the words of a command line so that argparse can parse options with several values or an optional one.
+    """Rewrite the words of a command line so that argparse can parse options with several or optional values.
 
     `--input-shapes` and `--input` are repeated for each value: `--input a=1 b=2` becomes `--input a=1 --input b=2`.
     `--simplify` and `--verify` are joined with their values, which may be empty: `--verify=`. A word that cannot be a
@@ -168,6 +168,7 @@ def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
         if word == "--":
             return [*separated, word, *remaining]
         text, equals, _ = word.partition("=")
+        # The full name of the option if `text` is this option or an abbreviation of it.
         option = next((name for name in _SHORTEST if name.startswith(text) and text.startswith(_SHORTEST[name])), "")
         if option in ("--simplify", "--verify") and not equals:
             value = remaining.pop(0) if remaining and fits(option, remaining[0]) else ""
@@ -198,7 +199,7 @@ def parse_names(text: str | None, option: str) -> list[str] | None:
 
 
 def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Parse shapes written as `NAME:1,3,224,224`, brackets optional; `NAME:` alone is a scalar.
+    """Parse shapes such as `NAME:1,3,224,224` or `NAME:[1,3,224,224]`; `NAME:` alone is the shape of a scalar.
 
     Raises:
         UsageError: A shape is malformed, a size has too many digits, or an input has two shapes.

@@ -64,7 +64,7 @@ def repeat_for_defects(finding: Finding, defects: Iterable[str]) -> list[Finding
 def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], list[Finding]]) -> Outcome:
     """Build the outcome of a command that writes a changed model to `output`.
 
-    Its findings are those of `list_changes`, and one for each difference that the verification found.
+    The findings are those of `list_changes`, and one for each difference that the verification found.
     """
 
     def list_findings() -> list[Finding]:

@@ -22,7 +22,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.diffing.probe_folder import MARK, probe
 
-    assert output is not None  # -o is required, because the command writes "always"
+    assert output is not None  # -o is required, because `COMMAND.writes` is "always"
     written = probe(model, output, **options, overwrite=overwrite)
     return Outcome(
         is_clean=True,

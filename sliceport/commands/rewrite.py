@@ -48,9 +48,8 @@ def _list_passes() -> str:
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.api import rewrite
 
-    assert output is not None  # -o is required, because the command writes "always"
-    arguments = replace_open_sizes(model, options)
-    result = rewrite(model, output, overwrite=overwrite, **arguments)
+    assert output is not None  # -o is required, because `COMMAND.writes` is "always"
+    result = rewrite(model, output, overwrite=overwrite, **replace_open_sizes(model, options))
     return outcome_of_change(
         result,
         output,

@@ -7,7 +7,6 @@ import gc
 import importlib
 import os
 import pickle
-import select
 import signal
 import struct
 import sys
@@ -18,15 +17,9 @@ from typing import IO, Any
 
 from sliceport.errors import is_out_of_memory
 from sliceport.progress import listen_to_progress
+from sliceport.sandbox.parent_pipe import NO_PIPE, die_with_parent
 from sliceport.sandbox.signals import STOPPING
 
-if sys.platform != "win32":
-    import fcntl
-
-HAS_PIPE_SIGNALS = sys.platform != "win32" and hasattr(fcntl, "F_SETSIG")
-"""Whether the system can kill a process when a pipe that the process holds breaks."""
-NO_PIPE = -1
-"""Placeholder for the parent's pipe on systems without `HAS_PIPE_SIGNALS`."""
 ANSWER, PROGRESS, ANNOUNCEMENT = b"A", b"P", b"N"
 """Kinds of messages from a child."""
 _HEADER = struct.Struct("<cQ")
@@ -58,7 +51,7 @@ this_process = _ThisProcess()
 
 
 def is_expendable() -> bool:
-    """Return whether this process may crash, because `call_with_retry` would then repeat the call in another child."""
+    """Return whether risky code may run in this process. `call_with_retry` repeats a call whose process crashed."""
     return this_process.is_child and not this_process.is_isolated
 
 
@@ -73,7 +66,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     `parent` is the child's end that `open_parent_pipe` yielded.
     """
     this_process.is_child = True
-    _die_with_parent(parent)
+    die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked child inherits the parent's handler
     if sys.platform != "win32":
@@ -84,10 +77,10 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
         write_message(answers, text.encode(errors="replace"), kind)
 
     listening = listen_to_progress(lambda text: send(text, PROGRESS), lambda text: send(text, ANNOUNCEMENT))
-    # A pipe fails only if the parent has died; `_answer` returns the errors of calls.
+    # An OSError here means that the parent has died, because `_answer` catches the errors of calls.
     with contextlib.suppress(OSError), listening:
         while (request := read_message(requests)) is not None:
-            gc.disable()  # a call leaves little garbage, and to look for it would take a tenth of the time
+            gc.disable()  # a call leaves little garbage, and a search for it would take a tenth of the time
             # The bytes are released before the call, because they may hold a large model.
             call, request = pickle.loads(request[1]), None  # noqa: S301 - from the parent
             write_message(answers, _answer(*call))
@@ -95,8 +88,8 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
 
 
 def main() -> None:
-    """Serve as a started child. Read calls from stdin, and write answers to stdout; `argv[1]` is the parent's pipe."""
-    # Calls use duplicates of stdin and stdout. The originals are redirected, so output of a library goes to stderr (2).
+    """Serve as a started child. Read calls from stdin and write answers to stdout. `argv[1]` is `parent` of `serve`."""
+    # Calls use duplicates of stdin and stdout. The originals are redirected, so output of libraries goes to stderr (2).
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     redirect_standard_streams(2)
@@ -104,7 +97,7 @@ def main() -> None:
 
 
 def redirect_standard_streams(log: int) -> None:
-    """Redirect stdout and stderr to a log and stdin to an empty file, so that no library uses the pipes of calls."""
+    """Redirect stdout and stderr to `log`, and stdin to an empty file, so that no library uses the pipes of calls."""
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(log, 1)
@@ -124,7 +117,7 @@ def _answer(
         with _limit_memory(memory):
             return _pickle_answer(False, function(*args))
     except Exception as error:
-        if is_out_of_memory(error):  # asked here, because pickling loses the errors that led to this one
+        if is_out_of_memory(error):  # checked here, because pickling loses the causes of an error
             return _pickle_answer(True, MemoryError(str(error)))
         try:
             answer = _pickle_answer(True, error.with_traceback(None))
@@ -135,7 +128,7 @@ def _answer(
 
 
 def _pickle_answer(is_error: bool, value: Any) -> bytes:
-    """Pickle an answer, and a flag whether this process must be replaced because it holds too much memory."""
+    """Pickle an answer. Its last item is whether this process holds so much memory that it must be replaced."""
     return pickle.dumps((is_error, value, (_count_allocated() or 0) > _MAX_IDLE_MEMORY))
 
 
@@ -148,6 +141,7 @@ def _limit_memory(memory: int | None) -> Iterator[None]:
         return
     import resource
 
+    # On Linux, RLIMIT_DATA also counts private writable mappings, such as large blocks of `malloc`.
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     bounds = [allocated + memory, _MAX_LIMIT, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
@@ -169,50 +163,15 @@ def _count_allocated() -> int | None:
         return None
 
 
-@contextlib.contextmanager
-def open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
-    """Open a pipe that breaks when this process ends. Yield the child's end and the parent's end.
-
-    The child's end is closed when the block ends. The caller keeps the parent's end open for as long as the child runs;
-    it is closed here only on an error. If the system has no signals for broken pipes, yield `NO_PIPE` and None.
-    """
-    if not HAS_PIPE_SIGNALS:
-        yield NO_PIPE, None
-        return
-    child_end, parent_descriptor = os.pipe()
-    parent_end = os.fdopen(parent_descriptor, "wb")
-    try:
-        yield child_end, parent_end
-    except BaseException:
-        parent_end.close()
-        raise
-    finally:
-        os.close(child_end)
-
-
-def _die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process, or the group that it leads, when the parent's end of its pipe closes."""
-    if sys.platform != "win32" and parent != NO_PIPE:
-        # fcntl(2): with O_ASYNC, the owner of this end gets the signal of F_SETSIG once no process holds the other end.
-        is_group_leader = os.getpgrp() == os.getpid()
-        fcntl.fcntl(parent, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(parent, fcntl.F_SETOWN, -os.getpid() if is_group_leader else os.getpid())  # minus: a group
-        fcntl.fcntl(parent, fcntl.F_SETFL, os.O_ASYNC)
-        poll = select.poll()
-        poll.register(parent, 0)  # no events: `poll` only reports that the pipe is broken
-        if poll.poll(0):  # the parent died before the signal was set up
-            os._exit(1)
-
-
 def write_message(stream: IO[bytes], data: bytes, kind: bytes = ANSWER) -> None:
-    """Write the kind, the size and the data of a message."""
+    """Write the kind, the size and the data of a message. The kind of a request has no meaning."""
     stream.write(_HEADER.pack(kind, len(data)))
     stream.write(data)
     stream.flush()
 
 
 def read_message(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
-    """Return the kind and the data of the next message; None if the stream ends before or in it, as after a crash."""
+    """Return the kind and the data of the next message; None if the message is not complete, as after a crash."""
     header = read_exactly(stream, _HEADER.size)
     if header is None:
         return None

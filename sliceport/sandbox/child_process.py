@@ -23,15 +23,14 @@ from sliceport.errors import SliceportError
 from sliceport.sandbox.child import (
     ANNOUNCEMENT,
     ANSWER,
-    NO_PIPE,
     PROGRESS,
-    open_parent_pipe,
     read_message,
     redirect_standard_streams,
     serve,
     this_process,
     write_message,
 )
+from sliceport.sandbox.parent_pipe import NO_PIPE, open_parent_pipe
 from sliceport.sandbox.signals import STOPPING, get_interruptibly
 
 _START = "import sys; sys.path[:] = sys.argv[2:]; from sliceport.sandbox.child import main; main()"
@@ -46,7 +45,7 @@ class ChildDied(SliceportError):
     """The child ended, or was ended; the message is a predicate, such as `was ended by SIGSEGV`.
 
     Attributes:
-        stderr: The last 2000 bytes that the child wrote to stdout and stderr during the call; empty with a `log`.
+        stderr: The last 2000 bytes that the child wrote to stdout and stderr during the call; empty if it has a `log`.
     """
 
     def __init__(self, message: str, stderr: str = "") -> None:
@@ -100,7 +99,7 @@ if sys.platform != "win32":
             with contextlib.ExitStack() as on_error:
                 requests, self.stdin = _open_pipe(on_error)
                 self.stdout, answers = _open_pipe(on_error)
-                # Python discards exceptions in hooks of `fork`, so signals are blocked, in the child until `serve`.
+                # Python discards exceptions that handlers raise in hooks of `fork`. `serve` unblocks the signals.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
                 try:
                     self.pid = os.fork()
@@ -116,13 +115,13 @@ if sys.platform != "win32":
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 on_error.pop_all()
-            with contextlib.suppress(OSError):  # either process may be first, and the child may have ended
+            with contextlib.suppress(OSError):  # set in both processes: either may be first, or the child has ended
                 os.setpgid(self.pid, self.pid)
             requests.close()
             answers.close()
 
         def wait(self) -> int:
-            """Wait for the end of the child. Return its exit code, or minus the signal that ended it, as Popen does."""
+            """Wait for the end of the child. Return its exit code, or minus the number of the signal, as Popen does."""
             if self.returncode is None:
                 self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
             return self.returncode
@@ -160,7 +159,7 @@ class ChildProcess:
             if self._log is not None:
                 self._log.close()
             raise ChildNotStarted(f"could not be started ({error.strerror or error})") from None
-        self._stdout = self._process.stdout.detach()  # unbuffered: `_wait_for_message` polls the descriptor
+        self._stdout = self._process.stdout.detach()  # unbuffered, because `poll` does not see a buffer
         self._job = _open_job(self._process.pid)
         self._has_expired = False
 
@@ -179,8 +178,6 @@ class ChildProcess:
             if timer is not None:
                 _start_thread(timer)
             answer = self._exchange(request)
-        except OSError:  # the pipe is broken, because the child has ended
-            answer = None
         except BaseException:  # such as Ctrl-C: the next call would get the answer to this request
             self.close()
             raise
@@ -194,7 +191,7 @@ class ChildProcess:
         except Exception as error:
             self.close()
             raise ChildDied(f"sent an answer that cannot be read ({type(error).__name__})") from None
-        self.must_be_replaced |= self._has_expired  # the timer ended the child just after its answer
+        self.must_be_replaced |= self._has_expired  # the timer may have ended the child just after its answer
         return is_error, value
 
     def _describe_death(self, timeout: float | None) -> ChildDied:
@@ -214,23 +211,20 @@ class ChildProcess:
         return _BY_SIGNAL.get(-code, ChildDied)(f"was ended by {name}", stderr)
 
     def _exchange(self, request: bytes) -> bytes | None:
-        """Return the answer to a request, or None if the child ended. Ctrl-C interrupts the wait of the main thread.
+        """Send a request. Return the answer, or None if the child ended. Ctrl-C interrupts the wait of the main thread.
 
         Raises:
-            OSError: The pipe is broken, because the child ended.
             ChildNotStarted: The system has no thread for the wait on Windows.
         """
         if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
-            write_message(self._process.stdin, request)
-            return self._await_answer()
+            return self._send_and_wait(request)
         # Ctrl-C does not interrupt the main thread of Windows while it reads from a pipe, so another thread reads.
         answers: queue.Queue[bytes | Exception | None] = queue.Queue()
 
         def exchange() -> None:
             try:
-                write_message(self._process.stdin, request)
-                answers.put(self._await_answer())
-            except Exception as error:  # also that of a listener to progress; the main thread waits for an item
+                answers.put(self._send_and_wait(request))
+            except Exception as error:  # such as an error of a progress listener; the main thread raises it
                 answers.put(error)
 
         _start_thread(threading.Thread(target=exchange))
@@ -239,8 +233,12 @@ class ChildProcess:
             raise answer
         return answer
 
-    def _await_answer(self) -> bytes | None:
-        """Return the child's answer, or None if the child ends first. Pass on its messages to listeners until then."""
+    def _send_and_wait(self, request: bytes) -> bytes | None:
+        """Send a request. Return the answer, or None if the child ended. Pass progress of the child to listeners."""
+        try:
+            write_message(self._process.stdin, request)
+        except OSError:  # the pipe is broken, because the child has ended; an OSError of a listener is not caught
+            return None
         listeners = {PROGRESS: progress.say, ANNOUNCEMENT: progress.announce}
         with _open_pidfd(self._process.pid) as pidfd:
             while self._wait_for_message(pidfd):
@@ -287,8 +285,7 @@ class ChildProcess:
     def kill(self) -> None:
         """Kill the child and, if possible, its descendants.
 
-        If the calling process is a child of the sandbox, both are in one group, so only the new child is killed, except
-        on Windows.
+        On POSIX, a child of the sandbox and its own children share a process group, so it kills only the direct child.
         """
         if self._process.returncode is not None:
             return
@@ -338,17 +335,17 @@ def _open_log() -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
-def _start(log_descriptor: int, parent_pipe: int) -> Any:
-    """Start an interpreter that serves calls."""
+def _start(log: int, child_end: int) -> Any:
+    """Start an interpreter that serves calls. `child_end` comes from `open_parent_pipe`."""
     if not sys.executable:
         raise OSError("there is no Python to run")
     return subprocess.Popen(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", _START, str(parent_pipe), *(path or os.getcwd() for path in sys.path)],
+        [sys.executable, "-c", _START, str(child_end), *(path or os.getcwd() for path in sys.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=log_descriptor,
-        pass_fds=[] if parent_pipe == NO_PIPE else [parent_pipe],
-        # A group of its own, so that its children are killed with it. A child of a child stays in the group.
+        stderr=log,
+        pass_fds=[] if child_end == NO_PIPE else [child_end],
+        # A group of its own, so that its children are killed with it. A child of a child stays in its group.
         process_group=None if this_process.is_child or os.name != "posix" else 0,
     )
 
@@ -366,7 +363,7 @@ def _open_pidfd(pid: int) -> Iterator[int | None]:
 
 
 def _open_job(pid: int) -> Any:
-    """Return a Windows job for a child, see `windows.Job`. Return None on other systems, or on failure."""
+    """Return a Windows job for a child; `windows.Job` describes it. Return None on other systems, or on failure."""
     if sys.platform == "win32":
         from sliceport.sandbox.windows import Job
 

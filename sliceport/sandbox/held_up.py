@@ -13,9 +13,9 @@ _TICKS_A_SECOND = 100
 
 
 def is_held_up(process: int, limit: float) -> bool:
-    """Return whether a process and its descendants have work to do, but used less than `limit` seconds of CPU time.
+    """Return whether a process and its descendants have work, but have used less than `limit` seconds of CPU time.
 
-    They have work to do if one of their threads runs, or waits for a processor or a disk. Return False on systems
+    They have work if one of their threads runs, or waits for a processor or a disk. Return False on systems
     without /proc.
     """
     for _ in range(_LOOKS):
@@ -46,5 +46,5 @@ def _read_states_and_seconds(process: int) -> tuple[set[str], float]:
 
 
 def _read_fields(folder: Path) -> list[str]:
-    """Return the fields of a `stat` file after the name of the program, which may contain spaces."""
+    """Return the fields that follow the program's name in a `stat` file. The name may contain spaces and brackets."""
     return folder.joinpath("stat").read_text(errors="replace").rpartition(")")[2].split()

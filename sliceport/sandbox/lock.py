@@ -21,7 +21,7 @@ def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
         _acquire(file)
-        yield
+        yield  # closing the file releases the lock
 
 
 if sys.platform == "win32":
@@ -29,7 +29,7 @@ if sys.platform == "win32":
     import time
 
     def _acquire(file: IO[bytes]) -> None:
-        while True:  # LK_LOCK, which waits, gives up after 10 attempts
+        while True:  # LK_LOCK would give up after 10 attempts
             try:
                 file.seek(0)  # `locking` locks from the position in the file, and mode `a` may begin at its end
                 msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)

@@ -45,8 +45,8 @@ def fill_folder(
         directory: The output folder.
         fill: Writes the files into a given folder.
         mark: The name of a file that every folder of an earlier run contains. A folder without it is never replaced.
-        others: Patterns of further files in such a folder, as in `dxdispatch/*.json`. A folder with any other file is
-            not replaced.
+        others: Patterns of further files of a run, such as `dxdispatch/*.json`. A folder with any other file is not
+            replaced.
         overwrite: Whether to replace a folder of an earlier run.
 
     Raises:
@@ -76,7 +76,7 @@ def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
     def raise_error(error: OSError) -> None:  # by default, `os.walk` skips folders that it cannot read
         raise error
 
-    folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]  # a folder is expected if a file in it is
+    folder_patterns = [pattern.rpartition("/")[0] for pattern in patterns]  # the folders of expected files
     for base, subfolders, files in os.walk(folder, onerror=raise_error):  # symlinks are not followed
         for name in sorted((*subfolders, *files)):
             entry = Path(base, name)
@@ -84,7 +84,7 @@ def _find_unexpected(folder: Path, patterns: Sequence[str]) -> str | None:
             expected = folder_patterns if entry.is_dir() else patterns
             if entry.is_dir() and entry.is_symlink():  # no run makes links to folders
                 return path
-            # `fnmatch` lets `*` match slashes, too.
+            # Slashes are counted, because `*` of `fnmatch` also matches slashes.
             if not any(path.count("/") == pattern.count("/") and fnmatchcase(path, pattern) for pattern in expected):
                 return path
     return None
@@ -109,7 +109,7 @@ def write_files(
         UsageError: A file exists and is to be kept, is a folder, cannot be written, or has a name that Windows forbids.
     """
     for file in files:
-        _refuse_target(file, overwrite)
+        _check_target(file, overwrite)
     with _scratch_beside(files[-1]) as scratch:
         write(scratch)
         if accept(scratch):
@@ -129,18 +129,18 @@ def refuse_data_files(files: Iterable[Path], data_files: Iterable[str | os.PathL
 
 
 def check_output(file: Path, *, overwrite: bool) -> None:
-    """Check before a long computation that `write_files` can write a file. Make the folder of the file if necessary.
+    """Check, before a long computation, that `write_files` can write a file. Make its folder if necessary.
 
     Raises:
         UsageError: See `write_files`.
     """
-    _refuse_target(file, overwrite)
+    _check_target(file, overwrite)
     with _scratch_beside(file):  # fails if the folder is not writable
         pass
 
 
-def _refuse_target(file: Path, overwrite: bool) -> None:
-    """Raise a UsageError if `file` is a folder, or exists without `overwrite`, or if Windows forbids its name."""
+def _check_target(file: Path, overwrite: bool) -> None:
+    """Raise a UsageError if `file` is a folder, has a name that Windows forbids, or exists and must be kept."""
     _check_windows_name(file)
     if os.path.isdir(file):
         raise UsageError(f"output '{file}' is a folder.")
@@ -155,7 +155,7 @@ def _check_windows_name(target: Path) -> None:
 
 
 def _existing_target_error(target: Path, noun: str) -> UsageError:
-    """Return the error for a file or folder that must not be replaced."""
+    """Return the error for a file or folder that must not be replaced. Its message suggests another `noun`."""
     option = spell("overwrite=True", "--overwrite")
     return UsageError(f"output '{target}' exists; give another {noun} or {option}.")
 
@@ -196,7 +196,7 @@ def _rename_without_replacing(source: Path, target: Path) -> None:
 
 @contextmanager
 def _scratch_beside(target: Path) -> Iterator[Path]:
-    """Make a scratch folder beside a file or folder. Remove it afterwards unless `_rename_or_defer` deferred it.
+    """Yield a new folder beside `target`. Remove it afterwards, unless `_rename_or_defer` deferred the renaming.
 
     Raises:
         UsageError: The file system refuses the folder or the target's name, or the `with` block raises an OSError.
@@ -256,7 +256,7 @@ class Placement:
 
 
 def _rename_or_defer(placement: Placement) -> None:
-    """Rename new files to their final paths, or add the placement to the list that `collect_placements` yielded."""
+    """Rename new files to their final paths, or only list `placement` if `collect_placements` collects this output."""
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:  # the path that the user gave is last
         _deferral.placements.append(placement)
     else:
@@ -313,7 +313,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
     """
     targets = [target for _, target in pairs]
     existing = [target for target in targets if os.path.lexists(target)]
-    if existing and not overwrite:  # another process has made it in the meantime
+    if existing and not overwrite:  # another process has made a target in the meantime
         raise _existing_target_error(existing[0], "name")
     if len(pairs) == 1 and not pairs[0][0].is_dir():
         move(*pairs[0], overwrite=overwrite)  # replaces the old file in one step
@@ -326,7 +326,7 @@ def _rename(pairs: Sequence[tuple[Path, Path]], overwrite: bool) -> None:
     try:
         if aside is not None:
             for target in reversed(targets):
-                with suppress(FileNotFoundError):  # it did not exist, or another process has removed it
+                with suppress(FileNotFoundError):  # `target` did not exist, or another process has removed it
                     move(target, aside / target.name)
         for new, target in pairs:
             move(new, target, overwrite=overwrite)

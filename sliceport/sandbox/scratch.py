@@ -1,4 +1,4 @@
-"""Names of scratch files and folders. A name tells other processes whether the process that made it has ended."""
+"""Names of scratch files and folders. Each has the id of its process, so that other processes can remove leftovers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _machine_name() -> str:
 def remove_abandoned(folder: Path, prefix: str = "") -> None:
     """Remove scratch files and folders from `folder` if a process of this machine made them and has ended.
 
-    Their names consist of `prefix` and a name that `new_name` returned.
+    Their names begin with `prefix` and a name that `new_name` returned.
 
     Raises:
         OSError: The folder cannot be listed.

@@ -44,8 +44,8 @@ _is_shielded = False
 def stoppable() -> Iterator[None]:
     """Raise `Stopped` for the first SIGINT or SIGTERM outside `shielded`.
 
-    Leave alone a signal that the process ignores or handles. Later signals are ignored until the process ends, so that
-    they do not interrupt the clean-up. Do nothing outside the main thread, where Python cannot set handlers.
+    Leave alone a signal that the process already ignores or handles. Later signals are ignored until the process ends,
+    so that they do not interrupt the clean-up. Do nothing outside the main thread, where Python cannot set handlers.
     """
     stopped: list[int] = []
 
@@ -56,8 +56,8 @@ def stoppable() -> Iterator[None]:
 
     unhandled: list[int] = []
     if threading.current_thread() is threading.main_thread():
-        python_handlers = (signal.SIG_DFL, signal.default_int_handler)
-        unhandled = [number for number in STOPPING if signal.getsignal(number) in python_handlers]
+        default_handlers = (signal.SIG_DFL, signal.default_int_handler)
+        unhandled = [number for number in STOPPING if signal.getsignal(number) in default_handlers]
     old_handlers: dict[int, Any] = {number: signal.signal(number, stop) for number in unhandled}
     try:
         yield
@@ -69,7 +69,7 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Ignore SIGINT and SIGTERM in this block inside a `stoppable` block. Such signals are lost. Do not nest blocks."""
+    """Ignore SIGINT and SIGTERM inside a `stoppable` block. Ignored signals are lost. Do not nest `shielded` blocks."""
     global _is_shielded  # noqa: PLW0603 - a signal concerns the whole process
     _is_shielded = True
     try:

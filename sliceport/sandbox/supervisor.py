@@ -60,7 +60,7 @@ class _Pool:
                 child.close()
 
     def end_calls(self, stop_event: threading.Event) -> None:
-        """Set an event, and kill the children of its calls. These and later calls with the event raise `ChildDied`."""
+        """Set an event, and kill the children of its calls. Later calls with the event also raise `ChildDied`."""
         with self._lock:
             stop_event.set()
             for child, event in self._busy.items():

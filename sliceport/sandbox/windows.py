@@ -35,7 +35,7 @@ if sys.platform == "win32":
         )
 
     def _load() -> ctypes.WinDLL:
-        """Load the functions and declare their types, because ctypes would truncate 64-bit handles to int."""
+        """Load kernel32 and declare the types of its functions, because ctypes would truncate 64-bit handles to int."""
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         kernel.CreateJobObjectW.restype = wintypes.HANDLE
         kernel.CreateJobObjectW.argtypes = (ctypes.c_void_p, wintypes.LPCWSTR)
@@ -52,7 +52,7 @@ if sys.platform == "win32":
     class Job:
         """A job object, which ends its processes and their descendants when this process ends or calls `kill`.
 
-        `pid` is the id of a process without children. The job stays empty if this process cannot be opened any more.
+        `pid` is the id of a process without children. The job stays empty if the process `pid` cannot be opened.
 
         Raises:
             OSError: The system makes no job object.
@@ -67,10 +67,10 @@ if sys.platform == "win32":
             self._kernel.SetInformationJobObject(
                 self._handle, _EXTENDED_LIMITS, ctypes.byref(limits), ctypes.sizeof(limits)
             )
-            opened = self._kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, False, pid)
-            if opened:
-                self._kernel.AssignProcessToJobObject(self._handle, opened)
-                self._kernel.CloseHandle(opened)
+            process = self._kernel.OpenProcess(_SET_QUOTA_AND_TERMINATE, False, pid)
+            if process:
+                self._kernel.AssignProcessToJobObject(self._handle, process)
+                self._kernel.CloseHandle(process)
 
         def kill(self) -> None:
             """End the processes."""
@@ -86,10 +86,10 @@ if sys.platform == "win32":
     def has_ended(process: int) -> bool:
         """Return whether the process with this id has ended or does not exist."""
         kernel = _load()
-        opened = kernel.OpenProcess(_SYNCHRONIZE, False, process)
-        if not opened:
+        handle = kernel.OpenProcess(_SYNCHRONIZE, False, process)
+        if not handle:
             return ctypes.get_last_error() == _INVALID_PARAMETER
         try:
-            return bool(kernel.WaitForSingleObject(opened, 0) == 0)
+            return bool(kernel.WaitForSingleObject(handle, 0) == 0)
         finally:
-            kernel.CloseHandle(opened)
+            kernel.CloseHandle(handle)

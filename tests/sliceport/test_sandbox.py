@@ -316,11 +316,12 @@ def test_child_without_a_thread_for_its_time_limit_is_not_started(monkeypatch: p
         supervisor.call(os.getpid, timeout=60)
 
 
-def test_error_of_a_progress_listener_is_raised_as_it_is() -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, BrokenPipeError])  # the latter also reports a broken pipe of a child
+def test_error_of_a_progress_listener_is_raised_as_it_is(kind: type[Exception]) -> None:
     def fail(_: str) -> None:
-        raise RuntimeError("the terminal is closed")
+        raise kind("the terminal is closed")
 
-    with listen_to_progress(fail), pytest.raises(RuntimeError, match=r"^the terminal is closed$"):
+    with listen_to_progress(fail), pytest.raises(kind, match=r"^the terminal is closed$"):
         supervisor.call(progress.say, "halfway", timeout=60)
 
 

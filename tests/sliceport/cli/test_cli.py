@@ -125,6 +125,10 @@ class TestLower:
         for more in (["b:6,4"], ["--input-shapes", "b:6,4"], ["--input-shapes=b:6,4"]):
             invoke("lower", *words, *more, tmp_path / "m.onnx")
 
+    def test_auto_may_follow_a_shape(self, invoke: Invoke, models: Path) -> None:
+        chosen = invoke("lower", models / "rule_symbolic.onnx", "--input-shapes", "x:2,5,8", "auto").out
+        assert chosen == invoke("lower", models / "rule_symbolic.onnx", "--input-shapes", "auto", "x:2,5,8").out
+
 
 class TestUsage:
     @pytest.mark.parametrize(
