@@ -130,7 +130,7 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
     """Return the defect that no replacement of a Slice or Split avoids, or None. For arguments see `slice_defects`."""
     if sizes is not None and len(sizes) > _MAX_SLICE_AXES:
         return defects.MORE_THAN_EIGHT_AXES
-    # `handling` is "rewritten" for a defect that `harden` avoids, and "named" for one that it only reports.
+    # `handling` is "rewritten" for a defect that `harden` avoids, and "named" for a defect that is only reported.
     disagreement = find_disagreement(node, opset, sizes)
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
@@ -186,7 +186,7 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
 
 def is_gated(parts: Sequence[ValueView]) -> bool:
     """Return whether one part is multiplied by the Sigmoid of another part, with any Identity nodes in between."""
-    # By the `id` of a Mul: the indices of the parts that it reads directly, without a Sigmoid.
+    # Maps the `id` of each Mul to the indices of the parts that the Mul reads directly, without a Sigmoid.
     parts_by_product: dict[int, set[int]] = defaultdict(set)
     for index, part in enumerate(parts):
         for product, _ in find_readers(part, "Mul"):
@@ -312,8 +312,8 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
 def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | None, element: IntEnum | None) -> Defects:
     """Return the defect that a Slice or Split triggers if the DirectML provider fuses it with the nodes around it.
 
-    The provider fuses them only if the data and the one output that is read have one reader each. The defect shows if
-    the slice selects one run of adjacent elements whose start is aligned, but not the whole tensor.
+    The provider fuses them only if the data and the one output that is read have one reader each. The defect shows if a
+    part of the data is selected that is one run of adjacent elements and starts at a multiple of `_ALIGNMENT_BITS`.
 
     Args:
         node: The Slice or Split.

@@ -33,7 +33,7 @@ from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceS
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 from sliceport.wording import count_of
 
-_Formats = dict[int, tuple[str, int]]  # by the number of an element type: its code in `struct`, and its bytes
+_Formats = dict[int, tuple[str, int]]  # maps an element type to its code in `struct` and its size in bytes
 _INT64_FORMAT: _Formats = {ElementType.INT64.value: ("q", 8)}
 _FORMATS: _Formats = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _MAX_PARAMETERS = 2**20  # far above MAX_AXES and the parts of real models; a longer list would only take memory

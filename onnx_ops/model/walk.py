@@ -27,7 +27,7 @@ def graphs_in(node: NodeView) -> Sequence[Any]:
         return ()
     graphs: tuple[Any, ...] = ()
     for attribute in attributes.values():
-        if attribute.type in (GRAPH, GRAPHS):  # avoids most calls
+        if attribute.type in (GRAPH, GRAPHS):  # avoids most calls of `graphs_of`
             graphs += graphs_of(attribute)
     return graphs
 
