@@ -26,7 +26,7 @@ PREFIX = "io.sliceport."
 
 @dataclass(frozen=True)
 class OnnxSource:
-    """A model that was lowered, as a `Source` of its program.
+    """A model that was lowered, as a `sliceport.directml.program.Source`.
 
     Attributes:
         model: The model, which is not changed; tensors in external data files stay there.
@@ -90,5 +90,5 @@ def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto
 
 
 def _node_key(scope: Sequence[str], outputs: Sequence[str]) -> str:
-    """Return the key of a node of a graph. It has the scope, because several branches may use the same names."""
+    """Return the key of a node of a graph. The key has the scope, because several branches may use the same names."""
     return "\0".join((*scope, *outputs))

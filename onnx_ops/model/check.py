@@ -66,7 +66,7 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
     """
     # Protobuf parses nearly any bytes. These two fields distinguish a model from another file.
     if proto.ir_version < 1 or not proto.HasField("graph"):
-        raise ModelError("it holds no graph, so it is not an ONNX model.")
+        raise ModelError("it holds no graph or no IR version, so it is not an ONNX model.")
     if not proto.opset_import and proto.ir_version >= 3:  # earlier versions have no operator set imports
         raise ModelError("it imports no operator set.")
     check_text("the model", (proto.producer_name, proto.producer_version, proto.domain, proto.doc_string))
@@ -107,7 +107,7 @@ def _check_operators(proto: onnx.ModelProto) -> None:
     versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
     functions = [f for f in proto.functions if f.domain in STANDARD_DOMAINS and not f.overload]
     # A node calls the function that has the node's overload. Nodes of operators have no overload, so only a function
-    # without one can be confused with an operator.
+    # without an overload can be confused with an operator.
     shadowed = {f.name for f in functions if any(onnx.defs.has(f.name, version, "") for version in versions)}
     if shadowed:
         for node in model_nodes(proto):
@@ -116,9 +116,9 @@ def _check_operators(proto: onnx.ModelProto) -> None:
 
 
 _Scopes = tuple[set[str], ...]
-"""The names defined so far in each surrounding graph, followed by the outputs of all its nodes. Innermost graph first.
+"""Two sets for each surrounding graph, innermost first: the names defined so far, and the outputs of all its nodes.
 
-The sets are not joined, because that would take quadratic time for deeply nested graphs.
+All sets are in one flat tuple. They are not joined, because that would take quadratic time for deeply nested graphs.
 """
 
 
@@ -134,7 +134,8 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
         # Sorted, so that each run finds the same one of several cycles: a set has another order in each run.
         TopologicalSorter({key: sorted(called & calls.keys()) for key, called in calls.items()}).prepare()
     except CycleError as error:
-        raise ModelError(f"function {min(error.args[1])[1]!r} calls itself, directly or through others.") from None
+        cycle = error.args[1]  # the keys of its functions
+        raise ModelError(f"function {min(cycle)[1]!r} calls itself, directly or through others.") from None
 
 
 def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> None:
@@ -167,7 +168,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
 
 
 def _check_outputs(names: Iterable[str], defined: set[str], outer: _Scopes, owner: str, findings: Findings) -> None:
-    """Check that each output has a defined name. Set `findings.outer_output` if only an outer graph defines it."""
+    """Check that each output has a defined name. Record in `findings` if only an outer graph defines a name."""
     for name in names:
         if not name:
             raise ModelError(f"{owner} has an output without a name.")
@@ -266,7 +267,7 @@ def _check_value(value: onnx.ValueInfoProto, owner: str, findings: Findings) -> 
 
 
 def _check_type(type_proto: onnx.TypeProto, owner: str, findings: Findings) -> None:
-    """Check a type. Record in `findings` if it is not a dense tensor, or has a negative size."""
+    """Check a type. Record in `findings` if the type is not a dense tensor, or has a negative size."""
     kind = type_proto.WhichOneof("value")
     findings.is_plain &= kind in ("tensor_type", None)
     check_text(owner, (type_proto.denotation,))
@@ -298,5 +299,5 @@ def _check_imports(owner: str, imports: Sequence[onnx.OperatorSetIdProto]) -> No
 
 
 def _describe_node(node: onnx.NodeProto) -> str:
-    """Return the name of a node, or else of its first named output, and its operator."""
+    """Return the name of a node, or else of its first named output, followed by the operator of the node."""
     return f"{node.name or next(filter(None, node.output), '')!r} ({node.op_type})"

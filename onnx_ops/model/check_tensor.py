@@ -65,7 +65,7 @@ class Findings:
 
 
 def check_tensor(tensor: onnx.TensorProto, owner: str, findings: Findings) -> None:
-    """Check a tensor and update `findings`. `owner` names the graph, function or node that holds it, for messages."""
+    """Check a tensor and update `findings`. In messages, `owner` names the graph, function or node of the tensor."""
     check_text(owner, (tensor.name, tensor.doc_string))
     if tensor.metadata_props:
         findings.is_plain = False

@@ -80,8 +80,8 @@ def check_node(node: NodeView, opset: int) -> None:
         if sizes is not None:
             strided.check(sizes)
     elif node.op_type == "Slice":
-        # An open rank is replaced by the largest rank. A node that is invalid for it is invalid for every rank, unless
-        # two axes, counted from different ends, are the same axis only at this rank.
+        # An open rank is replaced by the largest rank. A node that is invalid at that rank is invalid at every rank,
+        # except if two axes, counted from different ends, coincide at that rank only. Such a node is refused, too.
         slice_spec(node, opset).check(MAX_AXES if sizes is None else len(sizes))
     else:
         _check_split(node, opset, (None,) * MAX_AXES if sizes is None else sizes)
@@ -130,7 +130,7 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
     """Return the defect that no replacement of a Slice or Split avoids, or None. For arguments see `slice_defects`."""
     if sizes is not None and len(sizes) > _MAX_SLICE_AXES:
         return defects.MORE_THAN_EIGHT_AXES
-    # `handling` is "rewritten" for a defect that `harden` avoids, and "named" for one that it only reports.
+    # `handling` is "rewritten" for a defect that `harden` avoids, and "named" for a defect that is only reported.
     disagreement = find_disagreement(node, opset, sizes)
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
 
@@ -170,7 +170,7 @@ def replace_refused_starts(bounds: Mapping[int, AxisSlice], sizes: Sizes | None)
 def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     """Return the defects that a Split triggers on the DirectML provider. For the arguments see `slice_defects`."""
     unfixable = find_unfixable(node, opset, sizes)
-    # The provider refuses too many axes even if nothing reads the parts. All other defects show in parts that are read.
+    # The provider refuses too many axes even if nothing reads the parts. All other defects need a part that is read.
     is_read = any(output.is_graph_output() or output.uses() for output in node.outputs)
     if unfixable is defects.MORE_THAN_EIGHT_AXES or (unfixable is not None and is_read):
         return (unfixable,)
@@ -186,7 +186,7 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
 
 def is_gated(parts: Sequence[ValueView]) -> bool:
     """Return whether one part is multiplied by the Sigmoid of another part, with any Identity nodes in between."""
-    # By the `id` of a Mul: the indices of the parts that it reads directly, without a Sigmoid.
+    # Maps the `id` of each Mul to the indices of the parts that the Mul reads directly, without a Sigmoid.
     parts_by_product: dict[int, set[int]] = defaultdict(set)
     for index, part in enumerate(parts):
         for product, _ in find_readers(part, "Mul"):
@@ -239,7 +239,7 @@ def reshape_defects(node: NodeView, target: Sequence[ValueView | int]) -> Defect
     Raises:
         InvalidSlice, DynamicSlice: The attribute allowzero is not an integer or not known.
     """
-    # The provider refuses a -1 if allowzero is set. With a 0 or a second -1, the specification forbids it, too.
+    # The provider refuses a -1 if allowzero is set. With a 0 or a second -1, the Reshape itself is invalid.
     is_refused = bool(read_int(node, "allowzero", 0)) and target.count(-1) == 1 and 0 not in target
     return (defects.ALLOWZERO,) if is_refused else ()
 
@@ -276,7 +276,7 @@ def einsum_terms(node: NodeView) -> list[str]:
 def einsum_defects(node: NodeView) -> Defects:
     """Return the defects that an Einsum of two tensors triggers on the DirectML provider.
 
-    The provider computes an Einsum that sums over one label by a GEMM, whose output has two batch axes and one axis
+    The provider uses a GEMM for an Einsum that sums over one label. A GEMM's output has two batch axes and one axis
     from each tensor. For any other Einsum with summed labels, the provider multiplies and then sums, which crashes
     unless the output is a scalar.
 
@@ -304,6 +304,7 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
     Raises:
         InvalidSlice, DynamicSlice: The attribute output_padding is not a list of integers or not known.
     """
+    # The attribute has one entry per spatial axis. The provider refuses a single entry, even a 0.
     is_refused = len(read_ints(node, "output_padding") or ()) == 1 and opset <= _MAX_CONV_TRANSPOSE_OPSET
     return (defects.CONV_TRANSPOSE_PADDING,) if is_refused else ()
 
@@ -311,8 +312,8 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
 def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | None, element: IntEnum | None) -> Defects:
     """Return the defect that a Slice or Split triggers if the DirectML provider fuses it with the nodes around it.
 
-    The provider fuses them only if the data and the one output that is read have one reader each. The defect shows if
-    the slice selects one run of adjacent elements whose start is aligned, but not the whole tensor.
+    The provider fuses them only if the data and the one output that is read have one reader each. The defect shows if a
+    part of the data is selected that is one run of adjacent elements and starts at a multiple of `_ALIGNMENT_BITS`.
 
     Args:
         node: The Slice or Split.
@@ -366,14 +367,14 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
 def _is_read_by_one_fused_node(value: ValueView) -> bool:
     """Return whether the only reader of a value can be fused with a Slice, and reads the value once.
 
-    If the reader only changes the shape, its output must meet the same conditions. An output of the graph never does.
+    If the reader only changes the shape, its output must meet the same conditions. Return False for a graph output.
     """
     while len(readers := value.consumers()) == 1 and not value.is_graph_output():
         (reader,) = readers
         if sum(source is value for source in reader.inputs) != 1:
             return False
         if is_standard(reader, *_FUSED):
-            return len(reader.inputs) == _FUSED_OPERANDS.get(reader.op_type, len(reader.inputs))
+            return _FUSED_OPERANDS.get(reader.op_type) in (None, len(reader.inputs))
         if not is_operator(reader, *_SHAPE_CHANGES):
             return False
         value = reader.outputs[0]

@@ -68,7 +68,7 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     NameFixPass()(model)  # only now, because callers look nodes up by their names in the file
 
     def list_ids(graph: ir.Graph, prefix: str = "") -> dict[str, str]:
-        """Map the name of each node and of each output to the id of the node, all of them with `prefix`."""
+        """Map the name of each node and of each output to the id of the node. Names and ids begin with `prefix`."""
         nodes = reversed(list(graph))  # so that the first of several nodes with the same name wins
         return {f"{prefix}{name}": f"{prefix}{node.name}" for node in nodes for name in names[node] if name}
 
@@ -104,6 +104,7 @@ def files_beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
         proto = read_proto(path)
     except (ModelError, OSError, ValueError, MemoryError):
         return ()
-    # Protobuf returns a name that is not UTF-8 as bytes. A model with such a name is also refused.
+    # Protobuf returns a name that is not UTF-8 as bytes. A model with such a name is also refused. A name
+    # without parts, such as ".", is the folder itself.
     names = [name for name in external_locations(proto) if isinstance(name, str) and not leaves_folder(name)]
     return tuple(sorted({str(PurePosixPath(name)) for name in names if PurePosixPath(name).parts}))

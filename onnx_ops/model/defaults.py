@@ -51,7 +51,7 @@ def pop_defaults(model: ir.Model) -> dict[str, ir.TensorProtocol]:
 
 
 def put_defaults(model: ir.Model, defaults: Mapping[str, ir.TensorProtocol]) -> None:
-    """Give inputs of the main graph the defaults that `pop_defaults` returned. Names of other values are ignored."""
+    """Give inputs of the main graph the defaults that `pop_defaults` returned. Ignore names that are not inputs."""
     for value in model.graph.inputs:
         tensor = defaults.get(value.name or "")
         if tensor is not None:

@@ -25,7 +25,7 @@ def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
     operand_sizes = [sizes_of(value) for value in operands]
     ranks = {None if sizes is None else len(sizes) for sizes in operand_sizes}
     for value in operands:
-        # MatMul below opset 9 is not fused. The CPU provider has no kernel for a fused node of another type.
+        # MatMul below opset 9 is not fused. The CPU provider has a kernel for fused nodes of these types only.
         if opset >= 9 and value.dtype is not None and value.dtype.name in ("FLOAT", "DOUBLE"):
             perm, data = merge_transposes(value, matmul.graph)
             rank = len(perm)
@@ -36,9 +36,9 @@ def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
 def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[int], ValueView]:
     """Merge the Transposes that onnxruntime brings together before a MatMul. Return their perm and their data.
 
-    onnxruntime removes Identity, Dropout (if its mask is not used) and each Cast to the same type. It moves constant
-    factors, and at most one other Cast, away from between the last Transpose and the MatMul. It merges Transposes even
-    if constant factors or several Casts are between them.
+    onnxruntime removes Identity, Dropout (if its mask is not used) and each Cast to the same type. Constant factors
+    and at most one Cast to another type may be between the last Transpose and the MatMul: onnxruntime moves them away.
+    It merges Transposes even if constant factors or several Casts are between the Transposes.
 
     Args:
         value: An operand of the MatMul. If no Transpose computes the operand, the returned perm is empty.
@@ -47,7 +47,7 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
     Raises:
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.
     """
-    perm: Sequence[int] = ()
+    perm: Sequence[int] = ()  # empty until the walk, which goes backward, has found the last Transpose
     data, has_cast = value, False
     while (node := value.producer()) is not None and graph in (None, node.graph):
         if not is_operator(node, "Transpose", "Identity", "Cast", "Mul", "Div") and not _is_removed_dropout(node):
@@ -60,14 +60,15 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
         merged_types = ("Transpose",) if perm else ("Mul", "Div")
         if value.is_graph_output() and not is_operator(node, *merged_types):
             break
-        # Behind the last Transpose, one Cast to another type is moved away. Two unknown types count as the same type.
+        # After the last Transpose, one Cast to another type is moved away. Two unknown types count as the same type.
         if node.op_type == "Cast" and source.dtype != value.dtype and not perm:
             if has_cast:
                 break
             has_cast = True
         value = source
         if node.op_type == "Transpose":
-            outer = read_ints(node, "perm")  # None for a Transpose that reverses the axes, which is not merged
+            # A Transpose without a perm, which reverses the axes, is not merged, nor is one with an invalid perm.
+            outer = read_ints(node, "perm")
             if outer is None or sorted(outer) != list(range(len(perm or outer))):
                 break
             perm = [outer[axis] for axis in perm] if perm else outer
@@ -116,9 +117,9 @@ def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
 def _find_divisors(perm: Sequence[int], sizes: Sizes, moves_blocks: bool) -> list[int]:
     """Return the axes by whose sizes onnxruntime divides when it transposes a tensor with these `sizes`.
 
-    It divides if only one axis moves. If `moves_blocks`, because elements are small, it also divides if several last
-    axes move forward together. The result has all axes except those over which the moving axes move. Measured for each
-    perm of up to 5 axes on onnxruntime 1.31.1.
+    onnxruntime divides if only one axis moves. If `moves_blocks`, because elements are small, it also divides if
+    several last axes move forward together. The result has all axes except those that the moving axes pass. Measured
+    for each perm of up to 5 axes on onnxruntime 1.31.1.
     """
     larger_axes = [axis for axis in perm if sizes[axis] != 1]
     if larger_axes == sorted(larger_axes):  # the order in memory stays the same

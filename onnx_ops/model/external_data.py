@@ -53,7 +53,7 @@ def load_whole(model: WholeModel) -> onnx.ModelProto:
     """Return a model with all its weights embedded.
 
     Raises:
-        ModelError: The weights cannot be read, or are too many for one message.
+        ModelError: The weights cannot be read, or the model is too large for protobuf.
     """
     proto: onnx.ModelProto = onnx.ModelProto.FromString(model.data)
     # The size is checked first, because the tensors take this much memory when they are read.

@@ -23,7 +23,7 @@ def read_to_change(model: Any) -> CheckedModel:
     """Read and check a model that will be changed; see `read_any`. Refuse a model that onnx-ir would not keep whole.
 
     Raises:
-        ModelError: See `read_any`; or the model has training_info or an `outer_output`, which onnx-ir does not keep.
+        ModelError: See `read_any`; or the model has training_info or `Findings.outer_output`, which onnx-ir loses.
         UsageError: See `read_any`.
     """
     checked = read_any(model)
@@ -102,8 +102,8 @@ _MAX_EMBEDDED = 2**28
 def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
     """Close the data files that are opened inside the context, because Windows cannot remove or replace an open file.
 
-    External tensors of up to `max_loaded` bytes are first replaced by copies in memory, so that reading them later
-    opens no file. A tensor that cannot be read stays as it is.
+    External tensors of up to `max_loaded` bytes (by default none) are first replaced by copies in memory, so that
+    reading them later opens no file. A tensor that cannot be read stays as it is.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
     unopened = [(tensor, set_tensor) for tensor, set_tensor in prepare.external_tensors(model) if tensor.raw is None]
@@ -139,8 +139,8 @@ def write_model(
         model: The model.
         path: The new file; its name ends in .onnx.
         overwrite: Whether to replace existing files.
-        accept: A function that returns whether to keep the written file; its arguments are the path of the file, in a
-            scratch folder, and the folder of its external data. If it returns False, no file is put into place.
+        accept: A function that returns whether to keep the written file. Its arguments are the path of the file in a
+            scratch folder, and the folder of the external data. If `accept` returns False, no file is put into place.
 
     Raises:
         UsageError: The name does not end in .onnx, a file exists and `overwrite` is not set, a file is one of the
@@ -195,9 +195,9 @@ def _as_onnx_path(path: str | os.PathLike[str]) -> Path:
 
 
 def _embed_tensors(model: ir.Model) -> None:
-    """Load the external tensors that onnx-ir cannot write into a data file. Raise a ModelError if that is impossible.
+    """Load the external tensors that onnx-ir cannot write into a data file.
 
-    These are the tensors in attributes, and the initializers of graphs in functions.
+    These tensors are in attributes or in graphs of functions. Raise a ModelError if they are too large or unreadable.
     """
     written = set(graphs_outside_functions(model))
     graphs_in_functions = [graph for graph in model_graphs(model) if graph not in written]
@@ -206,7 +206,7 @@ def _embed_tensors(model: ir.Model) -> None:
     if size > _MAX_EMBEDDED:
         raise ModelError(
             f"{size} bytes of external data in attributes or functions would have to be embedded in the model; write "
-            "the output into the folder of the input model, so that they stay in their files."
+            "the output into the folder of the input model, so that the data stay in their files."
         )
     load_externals(tensors)
 
@@ -222,7 +222,7 @@ def load_externals(tensors_and_setters: Iterable[prepare.TensorAndSetter]) -> No
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
-    """Save a model. If `data_name` is not None, weights above `_MIN_EXTERNAL` are written into that file beside it."""
+    """Save a model. If `data_name` is not None, write weights above `_MIN_EXTERNAL` into that file beside `path`."""
     weights = nullcontext() if data_name is None else _weights_moved_to(model, path.with_name(data_name))
     try:
         with weights:

@@ -94,7 +94,7 @@ class IrModel:
                 const_value=ir.Tensor(array, dtype=dtype, name=output.name),
             )
             graph.register_initializer(folded)
-            output.replace_all_uses_with(folded)  # an output of the graph is not replaced: see `ModelView.fold`
+            output.replace_all_uses_with(folded)  # an error for an output of the graph: see `ModelView.fold`
         graph.remove(node, safe=True)
 
 

@@ -101,7 +101,7 @@ def has_valid_arity(node: NodeView) -> bool:
     """Return whether some version of a standard node's operator has as many inputs and outputs as the node.
 
     The first input must not be left out. Operators that `_INPUT_COUNTS` does not list count as having one input, and
-    all but Split as having one output, so this is False for valid nodes of many operators.
+    all but Split as having one output, so the result is False for valid nodes of many operators.
     """
     fewest_inputs, most_inputs = _INPUT_COUNTS.get(node.op_type, (1, 1))
     input_count, output_count = len(node.inputs), len(node.outputs)
@@ -153,7 +153,7 @@ def _as_tensor(attribute: AttributeView) -> TensorView:
 
         if isinstance(value, int):
             return ir.tensor(value, dtype=ir.DataType.INT64)
-        # Later reads of the list are cached by the identity of the tensor, so that must stay the same.
+        # Later reads of the list are cached by the identity of the tensor, so return the same tensor.
         return cached_read(attribute, "tensor", lambda: ir.tensor(list(value), dtype=ir.DataType.INT64))
     tensor: TensorView = value
     return tensor

@@ -28,7 +28,7 @@ def inline_functions(model: ir.Model) -> None:
     A node of `ov_ext::StridedSlice` stays, because it is read as an operator.
 
     Raises:
-        ModelError: A function cannot be inlined: it calls itself or imports another operator set version, say.
+        ModelError: A function cannot be inlined: say, it calls itself or imports another opset version than the model.
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
     _remove_unused_functions(model)  # InlinePass would inline, or refuse, unused functions, too
@@ -43,7 +43,7 @@ def inline_functions(model: ir.Model) -> None:
 
 
 def _remove_unused_functions(model: ir.Model) -> None:
-    """Remove the functions that the model does not call. onnx-ir's pass recurses into calls, which may be too deep."""
+    """Remove the functions that the model does not call. onnx-ir's pass recurses into calls, and may fail."""
     used = {}
     holders: list[ir.Graph | ir.Function] = [model.graph]
     for holder in holders:  # the list grows during the loop, by each function that is called
@@ -67,7 +67,8 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
     bodies = [graph for graph in graphs_outside_functions(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
     body_names |= {output.name for graph in bodies for node in graph for output in node.outputs}
-    # The inliner passes a stack of calls, and as `used` the set of the names of values or the set of those of nodes.
+    # The inliner passes a stack of calls, which is not needed, and one of two sets as `used`: the names of values or of
+    # nodes. Each set has numbers of its own.
     numbers: dict[tuple[int, str], Iterator[int]] = defaultdict(lambda: count(2))
 
     def make_unique(name: str, _: object, used: set[str]) -> str:

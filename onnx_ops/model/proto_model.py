@@ -314,7 +314,7 @@ class ProtoModel:
         for node in graph.nodes:
             self._connect(node, values, scopes)
         for info in proto.output:
-            value = values.get(info.name) or Value(info.name)  # a new one for a value of an outer graph
+            value = values.get(info.name) or Value(info.name)  # a new Value for a name from an outer graph
             value.declared, value.is_output = info.type, True
             graph.outputs.append(value)
         return graph

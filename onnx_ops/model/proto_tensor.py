@@ -56,7 +56,7 @@ class Tensor:
     def nbytes(self) -> int:
         if self.raw.data_type == ElementType.STRING:
             return sum(map(len, self.raw.string_data))
-        return -(-self.size * BITS[self.raw.data_type] // 8)
+        return -(-self.size * BITS[self.raw.data_type] // 8)  # rounded up
 
     @property
     def is_external(self) -> bool:

@@ -27,7 +27,7 @@ def all_nodes(*holders: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.N
 def scoped_nodes(
     graph: onnx.GraphProto, scope: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], onnx.NodeProto]]:
-    """Yield each node of a graph and its subgraphs after its scope: a text `node.attribute` for each outer node."""
+    """Yield (scope, node) for each node of a graph and its subgraphs. A scope has `node.attribute` per outer node."""
     for node in graph.node:
         yield scope, node
         name = node.name or next(filter(None, node.output), "")

@@ -89,7 +89,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
     """Return whether a node may compute something else after its conversion by onnx's version converter."""
     if is_standard(node, "Hardmax"):
-        # The converter leaves a Hardmax as it is. Both versions agree if `axis` is the last one, as -1 certainly is.
+        # The converter leaves a Hardmax as it is. Both versions agree if `axis` is the last axis, as -1 always is.
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Scan"):
         return opset <= _BATCHED_SCAN
@@ -99,13 +99,13 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _may_be_flattened(node: ir.Node, opset: int) -> bool:
-    """Return whether the converter may flatten the data of a node: a Softmax whose `axis` may not be the last axis."""
+    """Return whether a node is a Softmax whose data the converter may flatten: `axis` may not be the last axis."""
     is_softmax = opset <= _FLATTENING_SOFTMAX and is_standard(node, "Softmax", "LogSoftmax")
-    return is_softmax and read_int(node, "axis", 1) != -1  # the rank may be unknown: only -1 is certainly the last one
+    return is_softmax and read_int(node, "axis", 1) != -1  # the rank may be unknown: only -1 is certainly the last axis
 
 
 def _may_lose_size_0(node: ir.Node) -> bool:
-    """Return whether a node is a Reshape that the converter added, and may replace a size of 0 or fail at one.
+    """Return whether a node is a Reshape that the converter added and that may replace, or fail at, a size of 0.
 
     The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. A 0 in the shape
     of the Reshape copies the size of the matrix at the same index.
@@ -158,7 +158,7 @@ def convert(model: bytes, version: int) -> bytes:
 
     proto = onnx.load_model_from_string(model)
     converted = version_converter.convert_version(proto, version)
-    # The converter writes the bounds of a Clip and the value of a Pad as 32-bit floats for data of any type.
+    # The converter writes the bounds of a Clip and the value of a Pad as 32-bit floats, also for other data.
     if _passes_strict_inference(proto) and not _passes_strict_inference(converted):
         raise TypeError("the converted model fails onnx's strict inference")
     serialized: bytes = converted.SerializeToString()
@@ -187,7 +187,7 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
         if original is None:
             continue
         value.metadata_props.update(original.metadata_props)
-        value.meta.update(original.meta)  # where onnx-ir keeps the quantization annotation
+        value.meta.update(original.meta)  # onnx-ir keeps the quantization annotation there
         value.doc_string = original.doc_string or value.doc_string
         if original.const_value is not None:
             # The original tensor has metadata and, if its data are external, the folder of its file.
@@ -200,8 +200,8 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
         old, new = original.producer(), value.producer()
         if old is not None and new is not None and value is new.outputs[0]:
             new.metadata_props.update(old.metadata_props)
-            tensors = {a.name: a for a in old.attributes.values() if a.type == ir.AttributeType.TENSOR}
-            new.attributes.update({name: tensors[name] for name in tensors.keys() & new.attributes.keys()})  # as above
+            originals = {a.name: a for a in old.attributes.values() if a.type == ir.AttributeType.TENSOR}
+            new.attributes.update({name: originals[name] for name in originals.keys() & new.attributes.keys()})
             # Not strict: a graph without a counterpart only loses its annotations.
             for old_graph, new_graph in zip(graphs_in(old), graphs_in(new), strict=False):
                 _copy_annotations(old_graph, new_graph)

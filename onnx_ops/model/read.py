@@ -144,7 +144,7 @@ def to_bytes(proto: onnx.ModelProto | onnx.TensorProto, name: str) -> bytes:
     except Exception as error:  # protobuf raises errors of several classes
         tensors = map(Tensor, [proto] if isinstance(proto, onnx.TensorProto) else all_tensors(proto))
         check_size(sum(tensor.nbytes for tensor in tensors if not tensor.is_external), name)
-        if str(error) == "Failed to serialize proto":  # protobuf gives no reason only if memory is lacking
+        if str(error) == "Failed to serialize proto":  # a message without a reason means a lack of memory
             raise MemoryError from error
         raise model_error(f"{name} cannot be serialized: {describe_cause(error)}.", error) from error
 
@@ -188,7 +188,7 @@ def path_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def describe_cause(error: BaseException) -> str:
-    """Return the message of the original error. onnx-ir wraps it in several other errors.
+    """Return the message of the original error, which onnx-ir wraps in several other errors.
 
     The message is on one line, without its full stop. For an error without a message, return the name of its type.
     """

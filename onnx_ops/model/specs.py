@@ -33,7 +33,7 @@ from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceS
 from sliceport.slicing.masks import MASK_ATTRIBUTES
 from sliceport.wording import count_of
 
-_Formats = dict[int, tuple[str, int]]  # by the number of an element type: its code in `struct`, and its bytes
+_Formats = dict[int, tuple[str, int]]  # maps an element type to its code in `struct` and its size in bytes
 _INT64_FORMAT: _Formats = {ElementType.INT64.value: ("q", 8)}
 _FORMATS: _Formats = {ElementType.INT32.value: ("i", 4), **_INT64_FORMAT}
 _MAX_PARAMETERS = 2**20  # far above MAX_AXES and the parts of real models; a longer list would only take memory
@@ -108,11 +108,11 @@ def strided_slice_spec(node: NodeView) -> StridedSliceSpec:
 def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     """Return the axis of a Split and the size of each part. `shape` is the shape of its data.
 
-    Split-1 may have the sizes as an input or an attribute, Split-2 and 11 as an attribute, later ones as an input.
+    Split-1 may have the sizes as an input or an attribute, Split-2 and 11 as an attribute, Split-13 and 18 as an input.
 
     Raises:
         InvalidSlice: The data are a scalar, the number of inputs or outputs is wrong, a parameter is not valid, the
-            axis does not divide into the parts, or Split-18 has both or neither of `split` and `num_outputs`.
+            axis cannot be divided into these parts, or Split-18 has both or neither of `split` and `num_outputs`.
         DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     takes_input = _takes_sizes(opset)
@@ -230,7 +230,7 @@ def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[in
     if count > _MAX_PARAMETERS:
         raise InvalidSlice(f"{name} has {count} entries, more than any tensor has axes or parts")
     try:
-        data = data or tensor.tobytes()
+        data = data or tensor.tobytes()  # the elements may be in another field or file
     except Exception as error:
         reason = describe_cause(error)
         raise MissingParameter(f"{name} is stored outside the model and cannot be read ({reason})") from None

@@ -140,10 +140,10 @@ class ModelView(Protocol):
     def opset_imports(self) -> Mapping[str, int]: ...
 
     def origin(self, node: Any) -> str:
-        """Return `NodeInModel.origin` of a node: empty, or a text for the node's function and its place there."""
+        """Return `NodeInModel.origin` of a node: its function and its position there; empty outside functions."""
 
     def written_name(self, node: Any) -> str:
-        """Return the `node_name` that a node has in the file, with `function.` in front if a function has the node."""
+        """Return the `node_name` that a node has in the file, preceded by `function.` if the node is in a function."""
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:
         """Store the elements of a value as its `const_value`. The node that computes the value stays."""
@@ -152,7 +152,7 @@ class ModelView(Protocol):
         """Set the sizes of a value."""
 
     def set_type(self, value: Any, element: int, dims: Dims | None) -> None:
-        """Set the element type and the sizes of a value. An unknown element, also 0, and the dims None are ignored."""
+        """Set the element type of a value, unless `element` is unknown or 0, and its sizes, unless `dims` is None."""
 
     def detach_weights(self) -> None:
         """Turn large or unreadable initializers of the main graph into inputs, and load small external ones.
@@ -161,10 +161,10 @@ class ModelView(Protocol):
         """
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:
-        """Serialize the model for `propagate`, and list its values in the order in which `propagate` reports them."""
+        """Serialize the model for `onnx_ops.infer.propagate`, and list the values in the order of the results."""
 
     def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
-        """Replace a node by constants (element type, elements) of its outputs, which are not outputs of a graph."""
+        """Replace a node by a constant (element type, elements) per output. No output may be an output of a graph."""
 
 
 def read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:

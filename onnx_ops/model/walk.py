@@ -27,7 +27,7 @@ def graphs_in(node: NodeView) -> Sequence[Any]:
         return ()
     graphs: tuple[Any, ...] = ()
     for attribute in attributes.values():
-        if attribute.type in (GRAPH, GRAPHS):  # avoids most calls
+        if attribute.type in (GRAPH, GRAPHS):  # avoids most calls of `graphs_of`
             graphs += graphs_of(attribute)
     return graphs
 
@@ -51,7 +51,7 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
 
 
 def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield each node of a graph and its subgraphs after its scope: a text `node.attribute` for each outer node."""
+    """Yield (scope, node) for each node of a graph and its subgraphs. A scope has `node.attribute` per outer node."""
     for node in graph:
         yield scope, node
         if graphs_in(node):
@@ -96,7 +96,7 @@ def _subgraphs(holder: ir.Graph | ir.Function) -> Iterable[ir.Graph]:
 
 
 def count_uses(value: ir.Value) -> int:
-    """Return `len(value.uses())`, without the copy of all uses that onnx-ir makes for it."""
+    """Return `len(value.uses())`, without the copy of all uses that `uses()` makes."""
     uses = getattr(value, "_uses", None)
     return len(value.uses() if uses is None else uses)
 

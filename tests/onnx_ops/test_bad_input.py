@@ -57,7 +57,7 @@ class TestFiles:
         [
             ("none.onnx", None, "it cannot be read (No such file or directory)"),
             ("", None, "is a folder, and lower takes a file"),
-            ("m.onnx", "", "it holds no graph, so it is not an ONNX model"),
+            ("m.onnx", "", "it holds no graph or no IR version, so it is not an ONNX model"),
             ("m.onnx", GOOD, "it is not an ONNX model"),
         ],
         ids=["missing", "a folder", "empty", "text"],
