@@ -88,7 +88,7 @@ def rules() -> Any:
 
 
 def _read_bounds(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the start, end and step of each axis that the Slice before `output` names.
+    """Return the start, end and step of each axis that a Slice names. `output` is the output of the Slice.
 
     `shape` holds the sizes of the Slice's data. Raise one of `SKIPS` if the bounds are not known.
     """

@@ -131,7 +131,7 @@ def _optimize_in_turn(
         # Inlining a function may copy its slicing nodes, so their numbers are compared only without functions.
         has_new_slices = not model.functions and candidate_report.after > report.after
         if count_nodes(candidate) < count_before and not has_new_slices:
-            changes = {name: changes + candidate_report.changes[name] for name, changes in report.changes.items()}
+            changes = {key: changes + candidate_report.changes[key] for key, changes in report.changes.items()}
             report = replace(candidate_report, before=report.before, changes=changes, invalid=report.invalid)
             model, tries_without_gain = candidate, 0
     return model, report, left_out
