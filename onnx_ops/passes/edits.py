@@ -208,7 +208,7 @@ def holds_graph(node: ir.Node) -> bool:
 
 
 def _has_used_output(node: ir.Node) -> bool:
-    """Return whether anything reads an output of a node.
+    """Return whether an output of a node is used; see `is_used`.
 
     The index of the used output is stored in the node's `meta`. The next call checks this output first. This saves time
     if the readers of many outputs are removed one by one.

@@ -73,12 +73,12 @@ class FoldConstantsPass(SlicingPass):
         """Compute the outputs of nodes that follow from constants. Leave out outputs that cannot be computed."""
 
     def _follows_from_constants(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
-        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class may fold it."""
+        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class folds its kind."""
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            # With a constant parameter, onnxruntime would infer another shape for the contested node than it computes.
+            # With a constant parameter, onnxruntime would infer another shape for the reader than the reader computes.
             return False
         if not all(value.producer() in constant_nodes or self._can_be_read(value) for value in inputs):
             return False

@@ -59,9 +59,9 @@ def simplify(
     than the model before. Slicing nodes are not compared if the model has functions, because optimizers inline
     these.
 
-    onnxscript and OnnxSlim see no floats, so that all values stay the same bit for bit. Floats that follow from
+    onnxscript and OnnxSlim see no floats, so that all values should stay the same bit for bit. Floats that follow from
     constants are computed if every engine computes them alike, or by onnxruntime's CPU provider if `onnxruntime` takes
-    part. Only verification (`verify_rewriting`) finds wrong values that an optimizer causes.
+    part. `simplify` compares no values: if an optimizer changes some, only `verify_rewriting` finds them.
 
     A model with a contested If stays as it is; see `Rewriting.contested`.
 
