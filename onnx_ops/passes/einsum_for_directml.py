@@ -95,8 +95,8 @@ class EinsumForDirectMLPass(NodePass):
         may_sum_nothing = not all(sizes[label] for label in summed)
         if not unequal.isdisjoint(summed) or (unequal and (batch_groups != batch or may_sum_nothing)):
             raise Skip("a label has size 1 in one tensor alone")
-        # At run time, label a may have size 1 in one tensor, and label b in the other. Then the joined axes are b and
-        # a, and the MatMul wrongly pairs them if their sizes are equal.
+        # At run time, label a may have size 1 in the left tensor, and label b in the right one. Then the joined axis is
+        # b on the left and a on the right, and the MatMul wrongly pairs them if their sizes are equal.
         pairs = [(first_sizes, second_sizes), (second_sizes, first_sizes)]
         open_labels = [{label for label in shared if own[label] is None and other[label]} for own, other in pairs]
         if any(all(not labels.isdisjoint(group) for labels in open_labels) for group in [summed, *batch_groups]):
