@@ -29,7 +29,7 @@ class AlignedRunForDirectMLPass(NodePass):
         if not defects:
             return
         (output,) = [value for value in node.outputs if value.uses()]  # a node with this defect has only one
-        # The Concat takes over the name of the output, so a copy of the node with another output replaces the node.
+        # The Concat takes over the name of the output. A copy of the node, with a new output name, replaces the node.
         copy = ir.node(node.op_type, node.inputs, node.attributes, num_outputs=len(node.outputs), name=node.name)
         selected = copy.outputs[node.outputs.index(output)]
         self.set_value_info(selected, data, self.sizes(output), output)

@@ -95,6 +95,6 @@ def may_need_hardening(proto: onnx.ModelProto) -> bool:
 def may_need_portable_form(proto: onnx.ModelProto) -> bool:
     """Return whether a well-formed model has slicing that `harden_portably` may change or report.
 
-    A model without slicing is not changed, although `harden_portably` could also rewrite a Concat with empty operands.
+    Callers leave a model without slicing as it is, even if `harden_portably` could remove empty operands of a Concat.
     """
     return any(node.op_type in ("Slice", "Split", "StridedSlice") for node in model_nodes(proto))

@@ -124,7 +124,7 @@ class SlicingPass(ir.passes.InPlacePass):
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.
 
-        The name is provisional: that of `sibling` with a suffix. The type is the type of `data`. `sizes` may be None.
+        The provisional name is `sibling.name` with a suffix. The type is the type of `data`. `sizes` may be None.
         """
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
@@ -228,11 +228,11 @@ class SlicingPass(ir.passes.InPlacePass):
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
         """Replace a node by constants and report it. `tensors` holds one tensor for each used output, in order.
 
-        Skip the node instead if engines would refuse a model with such a constant.
+        Skip the node instead if engines would refuse a model with one of the constants; see `is_forbidden_shape`.
         """
         constants = dict(zip(filter(is_used, node.outputs), tensors, strict=True))
         if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in constants.items()):
-            reason = "a Reshape with allowzero=1 reads it, and engines refuse a constant shape with a 0 and a -1 there"
+            reason = "engines refuse a constant that is the shape of a Reshape with allowzero=1 and has a 0 and a -1"
             self.skip(node, reason)
             return
         self.replace_each_output(node, {output: [build_tensor(tensor)] for output, tensor in constants.items()})
@@ -263,7 +263,7 @@ class NodePass(SlicingPass):
         self._read_results.clear()
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
-        """Return the result of `read()`, cached by node for this run of the pass, even for calls with another `read`.
+        """Return the result of the first `read()` for a node in this run of the pass. Later calls do not call `read`.
 
         Raises:
             Skip: `read` raised one of `SKIPS` when it was called for the node.
@@ -313,8 +313,8 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     all_changes: list[list[Change]] = [[] for _ in passes]
     is_stale, modified = False, True
     while modified or is_stale:
-        # Inference takes longer than the passes, so it runs only when no pass changes the model. Then the passes run
-        # once more, even if a pass has already called `infer`, because the passes before it have not used the result.
+        # Inference takes longer than the passes. So except for passes that need or reveal shapes, it awaits a round in
+        # which no pass changes the model. Then all passes run once more, because not all of them used the newest facts.
         if not modified:
             if not analysis.is_current:
                 analysis.infer()

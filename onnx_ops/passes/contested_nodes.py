@@ -42,10 +42,10 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     """Build a probe: a copy of a model, for inference, for folding nodes, and for optimizers.
 
     Contested nodes, which engines read differently, get `OPAQUE_DOMAIN` in the copy, so nothing is inferred from them.
-    If there is one, outputs of nodes and inputs of bodies have no declared shapes in the copy.
+    If any node is contested, outputs of nodes and inputs of bodies have no declared shapes in the copy.
 
     Args:
-        model: The model. Nodes that are contested by their constants and declared shapes are marked in it.
+        model: The model. A node is marked in it if its constants and declared shapes suffice to find it contested.
         inlined: Whether to inline functions in the copy.
 
     Returns:

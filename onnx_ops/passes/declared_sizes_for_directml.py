@@ -60,5 +60,5 @@ class LoopForDirectMLPass(SlicingPass):
                 open_unconfirmed_sizes(value, sizes)
             for inner in all_nodes(body):
                 for value in inner.outputs:
-                    open_unconfirmed_sizes(value, (None,) * len(value.shape or ()))  # none is confirmed
+                    open_unconfirmed_sizes(value, (None,) * len(value.shape or ()))  # opens all numbers
             self.report_change(node, "Loop", defects)  # the Loop stays, but the model has changed

@@ -21,7 +21,7 @@ MANY = 64
 RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
-"""Operators that draw random numbers. No pass removes such a node, because the others would draw different numbers."""
+"""Operators that draw random numbers. No pass removes such a node: this would change the numbers of the others."""
 
 GRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 """The types of attributes that hold graphs."""
@@ -208,7 +208,7 @@ def holds_graph(node: ir.Node) -> bool:
 
 
 def _has_used_output(node: ir.Node) -> bool:
-    """Return whether anything reads an output of a node.
+    """Return whether an output of a node is used; see `is_used`.
 
     The index of the used output is stored in the node's `meta`. The next call checks this output first. This saves time
     if the readers of many outputs are removed one by one.
@@ -229,7 +229,7 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def open_unconfirmed_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Open each declared number that differs from the inferred size. Keep all if `inferred` has another length."""
+    """Open declared numbers that differ from the inferred sizes. Keep all if a rank is unknown or the ranks differ."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
         dims = [None if isinstance(dim, int) and dim != size else dim for dim, size in pairs]
@@ -237,12 +237,12 @@ def open_unconfirmed_sizes(value: ir.Value, inferred: Sequence[object] | None) -
 
 
 def origin_of(node: ir.Node) -> object:
-    """Return the `Change.origin` of a node, which the nodes that replace it share. Create it at the first call."""
+    """Return the `Change.origin` of a node; the first call creates it. Nodes that replace the node share its origin."""
     return node.meta.setdefault(ORIGIN, object())
 
 
 def annotate_nodes(nodes: Sequence[ir.Node], replaced: Sequence[ir.Node]) -> None:
-    """Copy metadata, doc strings and the origin of replaced nodes to each new node. In a conflict, the first wins."""
+    """Copy metadata, doc string and origin of replaced nodes to each new node. The first replaced node has priority."""
     for node in nodes:
         for old in reversed(replaced):  # later updates replace earlier ones, so the first node comes last
             node.metadata_props.update(old.metadata_props)

@@ -57,7 +57,7 @@ class EinsumForDirectMLPass(NodePass):
         self.replace_node(node, nodes, defects, "MatMul")
 
     def _build_product(self, nodes: list[ir.Node], node: ir.Node, opset: int) -> None:
-        """Add to `nodes` the nodes that replace the Einsum `node`. The last one writes its result.
+        """Add to `nodes` the nodes that replace the Einsum `node`. The last new node writes the result.
 
         Raises:
             Skip, InvalidSlice, DynamicSlice: The node cannot be fixed; see the class.
@@ -95,7 +95,8 @@ class EinsumForDirectMLPass(NodePass):
         may_sum_nothing = not all(sizes[label] for label in summed)
         if not unequal.isdisjoint(summed) or (unequal and (batch_groups != batch or may_sum_nothing)):
             raise Skip("a label has size 1 in one tensor alone")
-        # If an open size is 1 in each tensor, a Reshape may join other labels to axes of equal sizes.
+        # At run time, label a may have size 1 in the left tensor, and label b in the right one. Then the joined axis is
+        # b on the left and a on the right, and the MatMul wrongly pairs them if their sizes are equal.
         pairs = [(first_sizes, second_sizes), (second_sizes, first_sizes)]
         open_labels = [{label for label in shared if own[label] is None and other[label]} for own, other in pairs]
         if any(all(not labels.isdisjoint(group) for labels in open_labels) for group in [summed, *batch_groups]):
@@ -170,7 +171,8 @@ def _reshape(
     the axes of size 1. The axes of leading groups of one label are copied, even if their sizes are not known.
 
     Raises:
-        Skip: Another axis has a label of size 0; two others have unknown sizes; or one has, and a copied one may be 0.
+        Skip: An axis that is not copied has a label of size 0; or two such axes have unknown sizes; or one such axis
+            has an unknown size, and the size of a copied axis may be 0.
     """
     if all(len(group) == 1 for group in groups):
         return value

@@ -73,12 +73,12 @@ class FoldConstantsPass(SlicingPass):
         """Compute the outputs of nodes that follow from constants. Leave out outputs that cannot be computed."""
 
     def _follows_from_constants(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
-        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class admits it."""
+        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class folds its kind."""
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            # With a constant parameter, onnxruntime would infer another shape for the contested node than it computes.
+            # With a constant parameter, onnxruntime would infer another shape for the reader than the reader computes.
             return False
         if not all(value.producer() in constant_nodes or self._can_be_read(value) for value in inputs):
             return False
@@ -167,7 +167,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
 
     def _count_bytes(self, output: ir.Value) -> int:
         dtype, shape = self.value_info.dtype(output), self.static_shape(output)
-        return 0 if dtype is None or shape is None else prod(shape) * dtype.bitwidth // 8  # unknown if left out
+        return 0 if dtype is None or shape is None else prod(shape) * dtype.bitwidth // 8  # 0 if it is left out
 
 
 def _find_new_constants(
@@ -196,7 +196,7 @@ def _is_read_outside(output: ir.Value, nodes: Collection[ir.Node]) -> bool:
 
 
 def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
-    """Run nodes that follow from constants in onnxruntime. Return their used outputs that are tensors.
+    """Use onnxruntime to run nodes that depend only on constants. Return the used outputs that are tensors.
 
     Raises:
         ModelError: The data of a constant cannot be read, or the nodes with their constants have more than 2 GiB.

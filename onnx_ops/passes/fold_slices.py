@@ -143,7 +143,7 @@ class FoldSlicesPass(SlicingPass):
                 self.replace_by_constants(reader, [ir.tensor([shape[axis] for axis in axes], dtype=ir.DataType.INT64)])
 
     def _fold_empty(self, output: ir.Value) -> None:
-        """Replace a used output without elements by a constant if its shape and type are known, except for strings."""
+        """Replace a used output without elements by a constant. Shape and type must be known; strings stay."""
         shape, node = self.static_shape(output), output.producer()
         if node is None or shape is None or 0 not in shape or not is_used(output):
             return
@@ -183,9 +183,9 @@ def collect_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts])
 def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     """Return the outputs of a Slice, Split or Gather of a constant. Return None if the node must stay.
 
-    Together, the outputs may have up to `LARGE_BYTES`. If the node is the only reader, so that the constant is removed
-    from the model, they may have up to `_MAX_GROWTH` times its bytes, but no more than `MAX_BYTES`. Only the selected
-    bytes of external data are read.
+    Together, the outputs may have up to `LARGE_BYTES`. If the node is the only reader, the constant is removed from the
+    model. Then the outputs may have up to `_MAX_GROWTH` times the bytes of the constant, but at most `MAX_BYTES`. Only
+    the selected bytes of external data are read.
     """
     data = data_of(node)
     tensor = constant(data)

@@ -98,7 +98,7 @@ def harden_portably(
     skipped = [node for writer in writers for node in writer.skipped]
     # Two passes may skip a node for the same reason.
     notes += group_nodes(dict.fromkeys((node.op, node.node, f"{node.reason}: left as it is") for node in skipped))
-    # Without a chosen reading, a pass keeps such a Slice, and reports it with this defect and no other.
+    # If `read_as` is None, a backward Slice to the greatest integer stays, and is reported with this defect alone.
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
         option = spell("read_as", "--read-as")
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")

@@ -109,7 +109,7 @@ def show_nodes(model: ir.Model, withheld: Withheld) -> None:
 
 
 def _is_random(node: ir.Node) -> bool:
-    """Return whether a node may draw random numbers. A Dropout may if it has the input that switches training on."""
+    """Return whether a node is an operator of `RANDOM`, or a Dropout with the input that switches training on."""
     return is_standard(node, *RANDOM) or (is_standard(node, "Dropout") and len(node.inputs) > _TRAINING_MODE)
 
 
@@ -160,7 +160,7 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
 
 
 def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) -> set[ir.DataType | None]:
-    """Return the element types of values, with None among them if one is not known."""
+    """Return the set of the element types of values. None stands for a type that is not known."""
     present = [value for value in values if value is not None and value.name]  # an output without a name is left out
     numbers = [facts.get(value, NO_FACTS).element for value in present]
     return {ir.DataType(number) if number else None for number in numbers}
@@ -186,7 +186,7 @@ def _find_forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Ite
 
 
 def _declare_data_of_flattens(nodes: Iterable[ir.Node], facts: FactsByValue) -> None:
-    """Declare the inferred data shapes of Flattens. Without one, onnxscript's optimizer writes a Reshape to [0, -1]."""
+    """Declare the inferred shapes of the data of Flattens, or onnxscript's optimizer writes a Reshape to [0, -1]."""
     for node in nodes:
         data = node.inputs[0] if is_standard(node, "Flatten") and node.inputs else None
         dims = facts.get(data, NO_FACTS).dims
@@ -260,13 +260,13 @@ def _find_miscompiled_by_onnxslim(nodes: Iterable[ir.Node], opset: int) -> Itera
         is_computed = all(value in computed or value.is_initializer() for value in inputs)
         if is_computed:
             computed.update(node.outputs)
-        is_open = is_standard(node, *SLICING) and any(constant(value) is None for value in inputs[1:])
+        has_open_parameter = is_standard(node, *SLICING) and any(constant(value) is None for value in inputs[1:])
         has_mask = is_standard(node, "Dropout") and len(node.outputs) > 1
         has_empty_operand = is_standard(node, "Concat") and any(
             tensor is not None and tensor.size == 0 for tensor in map(constant, inputs)
         )
         if (
-            is_open
+            has_open_parameter
             or has_mask
             or has_empty_operand
             or (is_computed and len(node.outputs) > 1)

@@ -65,7 +65,7 @@ def drop_whole_axes(entries: Mapping[int, AxisSlice], shape: Sizes | None) -> di
 
 
 def sizes_after(entries: Mapping[int, AxisSlice], sizes: Sizes) -> Sizes:
-    """Return the sizes of a tensor of `sizes` after the slices `entries`, by axis. An open size (None) stays open."""
+    """Return the sizes of a tensor after a Slice. `entries` holds the bounds by axis. An open size (None) stays."""
     pairs = [(size, entries.get(axis)) for axis, size in enumerate(sizes)]
     return tuple([size if size is None or entry is None else len(resolve_axis(*entry, size)) for size, entry in pairs])
 
@@ -101,7 +101,7 @@ def read_exact_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpe
         raise Skip(f"axis {spec.axis} is out of range for a tensor of rank {len(shape)}")
     if shape is None or shape[spec.axis] is None:
         size = f"the size of axis {spec.axis} of {data_of(node).name!r}"
-        raise Skip(f"{size} is not known, and only the Split checks that its parts add up to this size")
+        raise Skip(f"{size} is not known, so a replacement would lose the Split's check that its parts add up to it")
     return spec
 
 
@@ -123,10 +123,8 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
     axis = normalize_axis(read_int(node, "axis", 0), len(shape))
     size = shape[axis]
     if size is None:
-        data = data_of(node).name
-        raise Skip(
-            f"the size of axis {axis} of {data!r} is not known, and a Slice does not fail at an index out of range"
-        )
+        message = f"the size of axis {axis} of {data_of(node).name!r} is not known"
+        raise Skip(f"{message}, and unlike a Gather, a Slice does not fail at an index out of range")
     try:
         selected, smallest = cached_read(tensor, ("indices", size), lambda: _read_indices(tensor, size))
     except Exception as error:  # the file of external data may be missing or damaged

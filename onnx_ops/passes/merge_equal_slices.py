@@ -12,7 +12,7 @@ from onnx_ops.passes.builders import build_with_axes
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather, read_slice, read_split
 from onnx_ops.passes.outcome import SKIPS
-from onnx_ops.passes.siblings import read_run
+from onnx_ops.passes.siblings import read_single_axis_slice
 from sliceport.slicing import INT64_MAX
 
 
@@ -73,7 +73,7 @@ class MergeEqualSlicesPass(NodePass):
     def _list_keys(self, node: ir.Node, opset: int) -> list[list[Hashable]]:
         """Return a list of keys for each output. Outputs that share a key select the same elements.
 
-        The last key of an output holds the parameters of the node. A key before it is the one of `_list_run_keys`.
+        The last key of an output holds the parameters of the node. A key before the last is from `_list_run_keys`.
         """
         data = self.edits.identities.source_of(data_of(node))
         shape = self.sizes(node.inputs[0])
@@ -97,7 +97,7 @@ class MergeEqualSlicesPass(NodePass):
             if node.op_type == "Split":
                 spec = read_exact_split(node, opset, shape)
                 return [_run_key(node, data, spec.axis, range(*bounds)) for bounds in spec.bounds]
-            axis_and_run = read_run(node, opset, shape)
+            axis_and_run = read_single_axis_slice(node, opset, shape)
         except SKIPS:
             return []
         return [] if axis_and_run is None else [_run_key(node, data, *axis_and_run)]

@@ -90,7 +90,7 @@ class MoveSlicesUpPass(NodePass):
         self.report_change(node, f"{'a Slice before' if slices else 'a smaller'} {above.op_type}")
 
     def _count_bits(self, value: ir.Value | None, shape: Shape) -> int:
-        """Return the bits of `shape` elements of the type of `value`. An element of unknown type counts as 8 bits."""
+        """Return the bits of a tensor with this shape and the type of `value`. An unknown type counts as 8 bits."""
         dtype = None if value is None else self.value_info.dtype(value)
         return prod(shape) * (8 if dtype is None else BITS[dtype])
 
@@ -142,7 +142,7 @@ def _cut_reshape(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: En
         raise Skip(f"Reshape {node_name(node)!r} does not have its shape as an input")
     if 0 in out_shape:
         raise Skip(f"the output of Reshape {node_name(node)!r} has no elements")
-    # An input and an output axis match if their sizes are equal, and the products of the sizes of the axes before them.
+    # An input axis matches an output axis if both have the same size and the same product of the sizes before them.
     input_counts = [*accumulate(shapes[0], mul, initial=1)]
     output_counts = [*accumulate(out_shape, mul, initial=1)]
     input_axes = {(input_counts[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}

@@ -58,7 +58,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
     def _apply(self) -> None:
         model = self.analysis.model
-        # Removals do not invalidate the set: if it has the output of a removed node of floats, it has the operand, too.
+        # Removals keep the set valid: if it contains the output of a removed node of floats, it contains the operand.
         sign_sensitive = _find_sign_sensitive(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, sign_sensitive)

@@ -45,7 +45,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
             _make_constants(graph)
     name_left_out_outputs(probe)
     node_count = count_nodes(probe)
-    # Optimizers rename outputs that are inputs or repeated. So the optimizer sees each other output once.
+    # Optimizers rename outputs that are repeated or inputs. So the optimizer sees the computed outputs, each once.
     computed = {value.name: value for value in probe.graph.outputs if not value.is_graph_input()}
     probe.graph.outputs.clear()
     probe.graph.outputs.extend(computed.values())
@@ -164,7 +164,7 @@ def _restore_interface(graph: ir.Graph, original: ir.Graph, computed_names: Iter
     `computed_names` are the names of the outputs that the optimizer saw: each one once, without those that are inputs.
 
     Raises:
-        ModelError: The outputs have other names, another number or another order.
+        ModelError: The names, number or order of the outputs of `graph` differ from `computed_names`.
     """
     if [value.name for value in graph.outputs] != list(computed_names):
         raise ModelError("it changes the names, number or order of the outputs of the model.")

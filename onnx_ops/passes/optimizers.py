@@ -63,7 +63,7 @@ def run_optimizer(name: str, model: ir.Model) -> ir.Model:
 
     Raises:
         ModelError: The optimizer fails or crashes, or makes an invalid model of a valid one; or a model cannot be
-            serialized. Callers put the name of the optimizer before the message, in which it is "it".
+            serialized. In the message, "it" is the optimizer: callers put its name before the message.
         MemoryError, ChildLost: The machine lacks memory, or ended the worker process.
     """
     try:

@@ -61,7 +61,7 @@ class PortablePass(NodePass):
         self.read_as = read_as
 
     def fill_gaps(self, entries: Entries, sizes: Sizes | None) -> Entries:
-        """Return `entries`, which must not be empty. If the target accepts no gaps between axes, add whole axes."""
+        """Return `entries`, not empty. If the target accepts no gaps between axes, add the whole axes in between."""
         if "axis-gaps" not in self.without:
             return entries
         filled = {}
@@ -209,7 +209,8 @@ class _Chain:
         self._reshape(final_sizes)
 
     def _reshape(self, sizes: Sizes) -> None:
-        # At most one size is open, and none is 0, because then `normalize_entries` leaves no step other than 1.
+        # At most one size is open; see `take_column`. No size is 0: if nothing is selected, `normalize_entries` writes
+        # step 1 on all axes of known size, so no column is taken.
         self._add(build_reshape(self.value, [-1 if size is None else size for size in sizes]), sizes)
 
     def _with_size(self, axis: int, size: int) -> Sizes:
@@ -237,7 +238,7 @@ def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
 
 
 def normalize_entries(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> Entries:
-    """Return bounds that select the same elements, clamped to axes of known size, without axes that are kept whole.
+    """Return bounds that select the same elements. Clamp them if the size is known, and leave out axes kept whole.
 
     >>> normalize_entries({1: AxisSlice(-1, -9, -2), 0: AxisSlice(0, 9, 1)}, (4, 6))
     {1: AxisSlice(start=5, end=0, step=-2)}
@@ -283,7 +284,7 @@ class PortableSplitPass(PortablePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         sizes = self.sizes(data)
-        # A contested Split, too, is read as in the standard: onnxruntime fails on it, so it has no other result.
+        # A contested Split is read as in the standard, too. onnxruntime fails on such a Split, so no result differs.
         spec = split_spec_with_open_sizes(node, opset, sizes)
         used = [output for output in node.outputs if is_used(output)]
         # The Split stays a Split if it has several parts, all are read, none is empty, and the target has Split.

@@ -41,8 +41,8 @@ class GatherToSlicePass(NodePass):
 class ScalarGatherToSlicePass(NodePass):
     """Replace a Gather of one constant index, which drops the axis, by a Slice and a Squeeze.
 
-    Not run by default, because onnxruntime's CPU provider takes up to 1.8 times as long for the two. It is for engines
-    that have no Gather, or a slow one.
+    Not run by default, because onnxruntime's CPU provider takes up to 1.8 times as long for the two as for the
+    Gather. It is for engines that have no Gather, or a slow one.
 
     1. The index is a scalar, and in range for an axis of known size.
 
@@ -70,7 +70,8 @@ class ScalarGatherToSlicePass(NodePass):
         sliced = slice_nodes[-1].outputs[0]
         self.set_value_info(sliced, data, (*shape[:axis], 1, *shape[axis + 1 :]), node.outputs[0])
         new_nodes = [*slice_nodes, *build_with_axes("Squeeze", sliced, [axis], opset)]
-        self.replace_nodes([node], new_nodes, {node.outputs[0]: new_nodes[-1].outputs[0]}, slice_nodes[-1:])
+        successors = {node.outputs[0]: new_nodes[-1].outputs[0]}
+        self.replace_nodes([node], new_nodes, successors, annotated=slice_nodes[-1:])
         self.report_change(node, "Slice and Squeeze")
 
 

@@ -21,7 +21,7 @@ def rules() -> Any:
     """Return rules that compose two Slices, and that remove a Slice of all elements, from opset 10 on.
 
     They share the arithmetic of `ComposeSlicesPass` and `RemoveIdentitySlicesPass`. Sizes are inferred when the set is
-    applied to a model, because declared sizes may be wrong. Rules that are taken out of the set know no sizes.
+    applied to a model, because declared sizes may be wrong. Rules that are taken out of the set have no sizes.
 
     Returns:
         A `RewriteRuleSet` for `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.
@@ -88,7 +88,7 @@ def rules() -> Any:
 
 
 def _read_bounds(output: ir.Value, shape: Sizes | None) -> dict[int, AxisSlice]:
-    """Return the start, end and step of each axis that the Slice before `output` names.
+    """Return the start, end and step of each axis that a Slice names. `output` is the output of the Slice.
 
     `shape` holds the sizes of the Slice's data. Raise one of `SKIPS` if the bounds are not known.
     """

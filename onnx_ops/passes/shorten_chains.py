@@ -76,8 +76,9 @@ class SliceChain:
         """
         axes = list(self.axes)
         for axis in sorted(set(range(len(self.sizes))).difference(axes)):
+            # Let a dropped axis of one element take the place of the first new axis between its kept neighbours.
             next_kept = next((i for i, kept_axis in enumerate(axes) if kept_axis > axis), len(axes))
-            first_new = next_kept  # becomes the first of the new axes that precede the next kept axis, if there are any
+            first_new = next_kept
             while first_new and axes[first_new - 1] == NEW:
                 first_new -= 1
             if first_new < next_kept and self.kept_size(axis) == 1:
@@ -95,7 +96,7 @@ class SliceChain:
     def single_index(self, dropped: Sequence[int]) -> int | None:
         """Return the index for one Gather that replaces the chain's Slice and its Squeeze of the `dropped` axes.
 
-        Return None unless the chain cuts and drops one axis alone, which has a known size, and keeps one index of it.
+        Return None unless the chain cuts a single axis of known size to one index, and drops this axis and no other.
         """
         if len(dropped) != 1 or list(self.cut_entries) != list(dropped):
             return None
@@ -176,7 +177,7 @@ class ShortenChainsPass(NodePass):
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> bool:
-        """Replace a chain if fewer slicing nodes remain, or as many and fewer nodes. Return whether it was replaced."""
+        """Replace a chain if fewer slicing nodes remain, or as many but fewer nodes. Return whether it was replaced."""
         old_slices = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not old_slices:
             return False
@@ -219,7 +220,7 @@ def build_chain(
         if nodes:
             owner.set_value_info(nodes[-1].outputs[0], data, tuple(shape), last.outputs[0])
         nodes += build_with_axes(op_type, nodes[-1].outputs[0] if nodes else data, axes, opset)
-        shape = [size for axis, size in enumerate(shape) if axis not in dropped]  # read only after a Squeeze
+        shape = [size for axis, size in enumerate(shape) if axis not in dropped]  # the sizes before an Unsqueeze
     return nodes or [ir.node("Identity", [data])]
 
 

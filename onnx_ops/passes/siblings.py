@@ -91,7 +91,7 @@ class Siblings:
 
 
 def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: ValueInfo) -> Siblings:
-    """Group the Slices, Splits and Gathers that Splits can replace by graph, by the value that they cut and by axis."""
+    """Group Slices, Splits and Gathers by graph, cut value and axis. Leave out nodes that no Split can replace."""
     nodes = dict(nodes_with_opsets)
     groups: dict[GroupKey, list[Part]] = defaultdict(list)
     identities = Identities()
@@ -161,11 +161,11 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
     if node.op_type == "Gather":
         axis, run, is_dropped = read_gather(node, opset, shape)
         return axis, ([Part(node, node.outputs[0], run, is_dropped)] if run and run.step == 1 else [])
-    axis, run = read_run(node, opset, shape) or (0, range(0))
+    axis, run = read_single_axis_slice(node, opset, shape) or (0, range(0))
     return axis, ([Part(node, node.outputs[0], run)] if run else [])
 
 
-def read_run(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
+def read_single_axis_slice(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
     """Return the only axis that a Slice cuts, and the consecutive indices that it keeps.
 
     The result is None if the Slice does not cut exactly one axis, has a step other than 1, or selects nothing.
@@ -204,7 +204,7 @@ def _choose_whole_nodes(
 
 
 def _count_replaced(parts: Sequence[Part]) -> int:
-    """Return how many nodes a Split of `parts` replaces. Too few Gathers of a scalar index count as 0."""
+    """Return how many nodes a Split of `parts` replaces. Fewer than `_MIN_GATHERS` scalar Gathers alone count as 0."""
     nodes = {part.node for part in parts}
     are_all_dropped = all(part.is_dropped for part in parts)
     return 0 if are_all_dropped and len(nodes) < _MIN_GATHERS else len(nodes)

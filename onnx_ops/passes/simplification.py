@@ -59,9 +59,9 @@ def simplify(
     than the model before. Slicing nodes are not compared if the model has functions, because optimizers inline
     these.
 
-    onnxscript and OnnxSlim see no floats, so that all values stay the same bit for bit. Floats that follow from
+    onnxscript and OnnxSlim see no floats, so that all values should stay the same bit for bit. Floats that follow from
     constants are computed if every engine computes them alike, or by onnxruntime's CPU provider if `onnxruntime` takes
-    part. Only verification (`verify_rewriting`) finds wrong values that an optimizer causes.
+    part. `simplify` compares no values: if an optimizer changes some, only `verify_rewriting` finds them.
 
     A model with a contested If stays as it is; see `Rewriting.contested`.
 
@@ -131,7 +131,7 @@ def _optimize_in_turn(
         # Inlining a function may copy its slicing nodes, so their numbers are compared only without functions.
         has_new_slices = not model.functions and candidate_report.after > report.after
         if count_nodes(candidate) < count_before and not has_new_slices:
-            changes = {name: changes + candidate_report.changes[name] for name, changes in report.changes.items()}
+            changes = {key: changes + candidate_report.changes[key] for key, changes in report.changes.items()}
             report = replace(candidate_report, before=report.before, changes=changes, invalid=report.invalid)
             model, tries_without_gain = candidate, 0
     return model, report, left_out

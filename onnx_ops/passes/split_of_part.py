@@ -12,7 +12,7 @@ from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import data_of, read_exact_split
 from onnx_ops.passes.outcome import SKIPS, Skip
-from onnx_ops.passes.siblings import is_gap_worth_copying, read_run
+from onnx_ops.passes.siblings import is_gap_worth_copying, read_single_axis_slice
 
 _Pieces = list[tuple[ir.Value | None, int]]
 """Parts and their sizes. None is a part that nothing reads."""
@@ -40,7 +40,7 @@ class SplitOfPartPass(SlicingPass):
                 self._merge_into(outer, opset)
 
     def _merge_into(self, outer: ir.Node, opset: int) -> None:
-        """Merge a node with the Splits of its outputs, then with the Splits of their parts. Report or skip them."""
+        """Merge `outer` and the Splits of its outputs, then the Splits of their parts. Report or skip each Split."""
         splits = [split for part in outer.outputs if (split := self._find_split(part)) is not None]
         if not splits:
             return
@@ -104,7 +104,7 @@ class SplitOfPartPass(SlicingPass):
                 successors[value] = output
             else:
                 sizes = (*shape[:axis], size, *shape[axis + 1 :])
-                # Nothing reads this output. It gets a name like that of an output that is replaced.
+                # Nothing reads this output. It gets its provisional name from an output that is replaced.
                 self.set_value_info(output, data, sizes, merged[-1].outputs[0])
         self.replace_nodes([outer, *merged], new_nodes, successors, position=outer)
         for split in merged:
@@ -125,12 +125,12 @@ class SplitOfPartPass(SlicingPass):
         if outer.op_type == "Split":
             spec = read_exact_split(outer, opset, shape)
             return spec.axis, list(zip(outer.outputs, spec.sizes, strict=True))
-        axis_and_run = read_run(outer, opset, shape)
+        axis_and_run = read_single_axis_slice(outer, opset, shape)
         if axis_and_run is None:
             return -1, []
         axis, run = axis_and_run
         size = self.size(data, axis)
-        assert size is not None  # or `read_run` would have raised Skip
+        assert size is not None  # or `read_single_axis_slice` would have raised Skip
         # The merged Split also copies the elements outside the run. Starting a Slice must take longer than this copy.
         if not is_gap_worth_copying(size - len(run), data, axis, self.value_info, saved_nodes=1):
             reason = "which are strings, more than 4 KiB or of unknown size"

@@ -181,7 +181,7 @@ def _pair_values(
 
 
 def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
-    """Make the known parameters of `copy`, a slicing node, constants, so that the node can be read and checked."""
+    """Turn the known parameters of a slicing node into constants, so that the node can be read and checked."""
     for value in copy.inputs[1:]:
         if value is not None and value.const_value is None:
             inferred = facts.get(value, NO_FACTS)
