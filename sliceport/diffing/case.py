@@ -39,7 +39,7 @@ class Case:
         note: A caveat, such as that the search ran out of time; or an empty string.
         suspects: The nodes that may be the culprit, if the search ended early, or if no values between these nodes
             could be compared; otherwise empty.
-        alone: A case of one node of this case, which also fails, but in another way; None if no such node was found.
+        alone: One node of this case that fails alone, but in another way; None if no such node was found.
     """
 
     graph: Graph

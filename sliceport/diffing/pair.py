@@ -123,9 +123,9 @@ class Pair:
         """Return a part if it causes the failure of the second model, otherwise None. Later calls use its right value.
 
         A part that does not run is the cause if it fails like the model, or if the model fails at the last node of the
-        part. If the model fails at a later node, the rest of the model must also run with the right value of the part.
-        A part that runs is the cause if the rest of the model fails with the value that the part computes, and runs
-        with the right value. In the last two cases, the part gets a note.
+        part. It is also the cause if the model fails at a later node, and the rest runs with the right value. A part
+        that runs is the cause if the rest fails with the value of the part, and runs with the right value. In the last
+        two cases, the part gets a note.
         """
         case, expected, _ = located
         if case.failure.is_of_run:

@@ -88,7 +88,7 @@ def probe(
     """Start a search for the first node that another device computes wrongly: write the folder of the first round.
 
     Args:
-        model: The model; see `diff`, also for the next arguments.
+        model: The model; see `diff`.
         directory: The folder.
         against: The engine that computes the expected outputs.
         input_shapes: Sizes for open shapes.

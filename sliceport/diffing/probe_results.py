@@ -220,7 +220,7 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # If cuts have no verdict, a round may only halve the range. Another round may move the front, and one is the last.
+        # If cuts have no verdict, a round may only halve the range. Another may move the front, and one is the last.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         round_text = f"these are the results of round {state.round} of at most {most_rounds}, if all models run"
         reading = self._build_reading(report, text, round_text)
