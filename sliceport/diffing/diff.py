@@ -311,7 +311,7 @@ class _Comparison:
         elif not pair.matches.has_inner and all(
             len(find_ancestors(self.second, [each.output])) > 1 for each in failures
         ):
-            # Without matched values, a part has all nodes that lead to its output. Such a part helps only if it is one node.
+            # Without matched values, a part has all nodes that lead to its output. This helps only if it is one node.
             notes.append("the models share no values that diff can match, so that only their outputs are compared")
         else:
             for failure in failures:

@@ -226,7 +226,7 @@ class Pair:
                     break  # the body runs in the model, so that only the cut makes it fail
                 names = _match_bodies(first, second)
                 # `Matches` looks up an input of the second body by its name in the first body, or else by its own name.
-                # If both bodies have an input of one name, the name in `names` is that of the first body's input.
+                # Matched inputs have their names in the first body, so the arrays of the first body have priority.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
                 if isinstance(actual, Failure):

@@ -89,7 +89,7 @@ class Search:
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
         """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
 
-        Return an empty list if the engine `good` fails, or if `bad` runs the nodes that compute them, but not the model.
+        Return an empty list if the engine `good` fails, or if `bad` runs the nodes of the outputs, but not the model.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
@@ -285,7 +285,7 @@ class Search:
         return True
 
     def _failure_of(self, case: Case, *, is_any_alike: bool = False) -> Failure | None:
-        """Return the failure of a case that fails like the model, otherwise None. `is_any_alike` accepts any failure."""
+        """Return the failure of a case that fails like the model, otherwise None. `is_any_alike` allows any failure."""
         result = self._compare(case)
         if isinstance(result, Failure):
             return result if is_any_alike or result.is_like(self._failure) else None
