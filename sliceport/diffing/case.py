@@ -39,7 +39,7 @@ class Case:
         note: A caveat, such as that the search ran out of time; or an empty string.
         suspects: The nodes that may be the culprit, if the search ended early, or if no values between these nodes
             could be compared; otherwise empty.
-        alone: A case of one node of this case, which also fails, but in another way; None if no such node was found.
+        alone: One node of this case that fails alone, but in another way; None if no such node was found.
     """
 
     graph: Graph
@@ -138,10 +138,10 @@ def make_case(
 
 
 def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
-    """Return the values called `names`. An engine computes the values that `known` lacks from the values in `known`.
+    """Return the values called `names`. Take them from `known`, or else compute them on an engine from `known`.
 
     Computed values that are not arrays are left out. Return None if the run fails, or if it needs an input of the model
-    that `known` lacks.
+    that is missing in `known`.
     """
     missing = sorted(set(names) - known.keys())
     values = {name: known[name] for name in names if name in known}
@@ -191,8 +191,8 @@ def _leave_out_failed(graph: Graph, side: Side, known: Mapping[str, Array], valu
     dependents = _find_dependents(graph, value)
     untried = [name for name in later if name in dependents]
     # If `value` can be computed but cannot be an output, its dependents can still be computed. The last one is tried
-    # first, because it is usually an output of the model, so it can be one of this run. If the run fails, another node
-    # may be the reason. So the last dependent of the first half is tried next, and so on.
+    # first, because it is usually an output of the model, so it can be an output of this run, too. If the run fails,
+    # another node may be the reason. So the last dependent of the first half is tried next, and so on.
     while untried:
         if compute(graph, side, known, untried[-1:]) is not None:
             return later

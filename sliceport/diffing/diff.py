@@ -168,7 +168,7 @@ class _Comparison:
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
             if not report.is_equal:
-                # A search takes the values within the model from an engine that computes the recorded outputs.
+                # A search takes the values within the model from `good`, so `good` must compute the recorded outputs.
                 computed = self._run_first(inputs)
                 if self._compare(replace(run, actual=computed)).is_equal:
                     return self._explain(report, replace(run, expected=computed))
@@ -179,7 +179,7 @@ class _Comparison:
     def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
         """Run both engines on the caller's `arrays`, and on random arrays for the other inputs.
 
-        Try `ATTEMPTS` ranges of random integers until the engine of the expected outputs runs, or use the first range.
+        Try `ATTEMPTS` ranges of random integers until `good` runs. If it runs with none of them, use the first range.
 
         Raises:
             ModelError: Neither engine runs its model on the first inputs.
@@ -272,7 +272,7 @@ class _Comparison:
         return None
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
-        """Add each failure's part to `parts`, its output to the part that explains it, or a note to `notes`."""
+        """Add the part of each failure to `parts`. Without a part, add the output to an earlier part, or add a note."""
         # If the engine of the expected outputs fails, the part at fault is one that fails on this engine.
         sides = (self.good, self.bad) if isinstance(run.expected, Failure) else (self.bad, self.good)
         for failure, located in self._locate_each(run, failures, notes):
@@ -301,8 +301,8 @@ class _Comparison:
         notes.append(pair.matches.note)
         if failures[0].is_of_run:
             cause = pair.find_failing_part(failures[0])
-            # The search of one model may find a smaller part than several nodes that do not run. It cannot find a part
-            # with a note, which fails in another way than the model.
+            # If the cause is several nodes that do not run, the search of one model may find fewer. If the cause has a
+            # note, it fails in another way than the model, so this search cannot find it.
             if cause is None or (len(cause.case.nodes) > 1 and cause.case.failure.is_of_run and not cause.case.note):
                 for failure, located in self._locate_in_one_model(run, failures):
                     yield failure, located or cause
@@ -311,14 +311,14 @@ class _Comparison:
         elif not pair.matches.has_inner and all(
             len(find_ancestors(self.second, [each.output])) > 1 for each in failures
         ):
-            # Without matched values, each part would begin at the inputs, like the whole model.
+            # Without matched values, a part has all nodes that lead to its output. This helps only if it is one node.
             notes.append("the models share no values that diff can match, so that only their outputs are compared")
         else:
             for failure in failures:
                 yield failure, pair.find_next_part(failure.output, self._tolerance_for(failure.output))
 
     def _advise(self) -> Iterator[str]:
-        """Yield a sentence with commands that compare each of two models alone, if one tested engine ran both."""
+        """Yield a sentence with commands to compare each model alone, if both ran on the same, non-default engine."""
         engine, paths = str(self.bad), filter(is_path, self.models)  # `str` of other models prints all their weights
         if self.first is not self.second and engine == str(self.good) and engine not in DEFAULT_AGAINST.values():
             commands = "; ".join(join(["sliceport", "diff", str(path), "--on", engine]) for path in paths)

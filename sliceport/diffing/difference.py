@@ -232,7 +232,7 @@ def _signs_of_infinity(wide: Array) -> Array:
 def _compare_finite(
     name: str, actual: Array, expected: Array, unequal: Array, tolerance: Tolerance, attributes: dict[str, Any]
 ) -> OutputDiff:
-    """Compare the finite elements of flat arrays, or all elements if the tolerance is `EXACT`. Measure the finite ones.
+    """Compare and measure the finite elements of flat arrays. If the tolerance is `EXACT`, compare all elements.
 
     `unequal` marks the elements whose bits differ. `attributes` are attributes of the result, among them `shape`.
     """
@@ -286,7 +286,7 @@ def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
 
 
 def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return `detail` and `samples` of an `OutputDiff` for the elements, one or more, that `mask` marks."""
+    """Return `detail` and `samples` of an `OutputDiff` about the elements that `mask` marks. There is at least one."""
     positions = np.flatnonzero(mask)
     samples = tuple(
         (str([int(i) for i in np.unravel_index(position, shape)]), str(flat[position]), str(expected_flat[position]))

@@ -148,7 +148,7 @@ class Graph(ModelToRun, Protocol):
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of a control flow node, such as the first iterations of a Loop.
 
-        The last one may be a branch that is not taken. Other nodes have no bodies.
+        The last body may be one that the node does not run; see `Body.is_run`. Other nodes have no bodies.
 
         Args:
             node: The number of the node.
@@ -167,7 +167,7 @@ class Graph(ModelToRun, Protocol):
 
         Returns:
             Lines of Python that read these files from the current folder. They set `path` to the name of the model's
-            file, `inputs` to the arrays of inputs by name, and `expected` to those of outputs.
+            file, `inputs` to the arrays of inputs by name, and `expected` to the arrays of outputs.
         """
 
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:

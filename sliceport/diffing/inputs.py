@@ -51,7 +51,7 @@ def make_inputs(
 ) -> dict[str, Array]:
     """Return the caller's arrays, and random arrays for the other inputs; see `ModelToRun.make_inputs`.
 
-    `shapes` may also have shapes for the values named in `values`, which are not inputs. These shapes are not used.
+    `values` are names of values other than inputs. `shapes` may have shapes for them, but these shapes are not used.
 
     Raises:
         UsageError: An array does not fit the model or `shapes`, a name is unknown, the shape of an input is open or too
@@ -140,7 +140,7 @@ def _are_valid_bits(raw: Array, dtype: np.dtype[Any]) -> bool:
     bits = _count_bits(dtype)
     if bits >= 8:
         return True
-    # A valid byte is at least 0 with upper bits of 0, or from `least` to -1 with upper bits that repeat the sign.
+    # The upper bits must be 0, or repeat the sign bit of a negative integer. The least of these is `least`.
     signed = raw.view(np.int8)
     least = -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
     return bool(((signed >= least) & (signed < 2**bits)).all())

@@ -47,7 +47,7 @@ class KeptRuns:
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Try to write a result. Keep no crash, no lack of memory, and no outputs if one is text or not an array."""
+        """Try to write a result. Skip crashes and lack of memory. Skip outputs if one is text or not an array."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process

@@ -45,7 +45,7 @@ class Matches:
         self._counts: Counter[str] = Counter()
         # Exporters that number values may give one name to unrelated values of the two models. Different operators
         # usually write such values. So names are trusted only if most shared names belong to the same operator in both
-        # models. Two formats have different operators, which cannot be checked, so names of values are trusted.
+        # models. The operators of two formats cannot be compared, so names are trusted if the formats differ.
         operators = {name: node.op_type for node in self.first.nodes for name in node.writes}
         pairs = [(node.op_type, operators.get(name)) for node in self.second.nodes for name in node.writes]
         are_equal = [operator == other for operator, other in pairs if other is not None]
@@ -57,7 +57,7 @@ class Matches:
         return self.names.get(name, name)
 
     def _fingerprint_values(self) -> tuple[Fingerprints, Fingerprints]:
-        """Run both models on the sets of inputs. Return the fingerprints of the values of the first and the second."""
+        """Run both models on the sets of inputs. Return the fingerprints of the first and second model's values."""
         expected_runs: list[dict[str, Fingerprint]] = []
         actual_runs: list[dict[str, Fingerprint]] = []
         for inputs in self.runs:
@@ -66,7 +66,7 @@ class Matches:
                 {name: Fingerprint.of(array) for name, array in compute_all(graph, side, arrays)}
                 for graph, side, arrays in ((self.first, self.good, inputs), (self.second, self.bad, renamed))
             )
-            # A run that computes values of other names than the first run, as after a failure, is left out.
+            # A run that computes values of other names than the first run, for example after a failure, is left out.
             is_first = not expected_runs
             if is_first or (expected.keys() == expected_runs[0].keys() and actual.keys() == actual_runs[0].keys()):
                 expected_runs.append(expected)
@@ -99,10 +99,10 @@ class Matches:
         written = [name for node in self.second.nodes for name in node.writes]
         for name in dict.fromkeys((*actual, *written)):  # a value without a fingerprint may still have a namesake
             namesake = self.name_in_first(name)
-            # An input or output has no match but its namesake. A wrong output may equal any other value by chance.
-            has_namesake = namesake in expected and (self._trusts_names or name in self.names)
+            # An input or output matches its namesake only, because a wrong output may equal any other value by chance.
+            must_match_namesake = namesake in expected and (self._trusts_names or name in self.names)
             candidates = [namesake] if namesake in expected else []
-            if name in actual and not has_namesake:
+            if name in actual and not must_match_namesake:
                 candidates += names_by_kind.get(actual[name][0].kind, ())
             agreeing = (each for each in candidates if all(map(Fingerprint.agrees, expected[each], actual[name])))
             match = next(agreeing, None) if name in actual else None
@@ -112,16 +112,16 @@ class Matches:
                     self.equal[name] = match
                 # Inputs do not count, because they match by definition.
                 self._counts["by name" if match == namesake else "by value"] += name not in self.second.inputs
-            elif has_namesake:
+            elif must_match_namesake:
                 self.different[name] = namesake
         self._match_by_reads(set(expected).difference(self.close.values(), self.different.values()))
         self._counts["different"] = len(self.different)
 
     def _match_by_reads(self, unmatched: set[str]) -> None:
-        """Match the outputs of nodes that correspond, and add them to `different`.
+        """Match the outputs of nodes that correspond, and add the matches to `different`.
 
-        Two nodes correspond if the values that they read are matched, and if either their operators or the operators
-        that read their outputs are equal. `unmatched` contains the values of the first model without a match. Values
+        Two nodes correspond if the values that they read match, and if either their operators or the operators that
+        read their outputs are equal. `unmatched` contains the values of the first model without a match. Values
         that are matched here are removed from `unmatched`.
         """
         nodes_by_reads: dict[tuple[str, ...], list[GraphNode]] = {}
@@ -155,10 +155,10 @@ def _list_readers(graph: Graph) -> dict[str, list[str]]:
 
 
 def match_by_value(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, str]:
-    """Map names of values in `second` to names of values in `first` that agree, preferably to the same name."""
+    """Map each value of `second` by name to a value of `first` that agrees with it, preferably its namesake."""
     expected, actual = ({name: Fingerprint.of(array) for name, array in values.items()} for values in (first, second))
     names: dict[str, str] = {}
-    # A value that has the same name in both models is matched before another value that agrees can take its name.
+    # Values that agree with their namesake come first, so that no other value takes the namesake.
     for name in sorted(actual, key=lambda name: name not in expected or not actual[name].agrees(expected[name])):
         others = (other for other in (name, *expected) if other in expected and other not in names.values())
         match = next((other for other in others if actual[name].agrees(expected[other])), None)

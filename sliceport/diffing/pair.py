@@ -50,6 +50,7 @@ class Pair:
     def __init__(self, matches: Matches) -> None:
         self.matches = matches
         self._first, self._second, self._good, self._bad = matches.first, matches.second, matches.good, matches.bad
+        # The values that a run of the rest of the second model starts from; see `_confirm_cause`.
         self._right_values = {name: matches.runs[0][matches.name_in_first(name)] for name in self._second.inputs}
 
     def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
@@ -84,7 +85,7 @@ class Pair:
             cause = self._confirm_cause(located, failure)
             if cause is not None:
                 return self._enter_body(cause, None)
-            for name in right:  # `_find_parts` has added values that turned out to be right and need no other test
+            for name in right:  # `_find_parts` has added values, which need no other test
                 self.matches.different.pop(name, None)
         return None
 
@@ -121,9 +122,10 @@ class Pair:
     def _confirm_cause(self, located: Located, failure: Failure) -> Located | None:
         """Return a part if it causes the failure of the second model, otherwise None. Later calls use its right value.
 
-        A part that does not run is the cause if it fails like the model, or if the model fails at its last node or at a
-        later node. A part that runs is the cause if the rest of the model fails with its value. If it runs, or if the
-        model fails at a later node, the rest must also run with the expected value. The part then gets a note.
+        A part that does not run is the cause if it fails like the model, or if the model fails at the last node of the
+        part. It is also the cause if the model fails at a later node, and the rest runs with the right value. A part
+        that runs is the cause if the rest fails with the value of the part, and runs with the right value. In the last
+        two cases, the part gets a note.
         """
         case, expected, _ = located
         if case.failure.is_of_run:
@@ -136,17 +138,17 @@ class Pair:
             note = "alone, it fails in another way than the second model, which runs with the right value of this part"
         else:
             actual = self._bad.try_run(case.model, case.inputs)
-            values = self._right_values | _list_arrays({} if isinstance(actual, Failure) else actual)
+            values = self._right_values | _select_arrays({} if isinstance(actual, Failure) else actual)
             may_be_cause = not isinstance(actual, Failure) and not self._does_rest_run(values)
             note = "the second model fails with the value of this part, and runs with the right value"
         # Later parts are tested with the right value of this part.
-        self._right_values |= _list_arrays(expected or {})
+        self._right_values |= _select_arrays(expected or {})
         if may_be_cause and self._does_rest_run(self._right_values):
             return located._replace(case=replace(case, note=note))
         return None
 
     def _does_rest_run(self, known: Mapping[str, Array]) -> bool:
-        """Return whether the rest of the second model after `known` values runs; False if it needs other values."""
+        """Return whether the rest of the second model runs from the values `known`; False if it needs other inputs."""
         outputs = [name for name in self._second.outputs if name not in known]
         if not outputs:
             return True
@@ -157,7 +159,7 @@ class Pair:
         return not isinstance(self._bad.try_run(rest.model, rest.inputs), Failure)
 
     def _list_candidates(self, outputs: Sequence[str], right: Mapping[str, str]) -> Iterator[_Candidate]:
-        """Yield the parts that compute one of the first `_MAX_CANDIDATES` different values, then those of the outputs.
+        """Yield parts that compute the first `_MAX_CANDIDATES` different values, then parts that compute `outputs`.
 
         Each part begins at values of `right`. Then all parts are repeated, but begin at equal values, because small
         deviations of close values may add up. The caller may add to `right` and `matches.equal` between two parts.
@@ -178,7 +180,7 @@ class Pair:
     def _locate(
         self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, right: dict[str, str]
     ) -> Located | None:
-        """Run a part on values of the first model, and return the part if it fails or computes another value.
+        """Run a part on values of the first model, and return the part if it fails or its value differs.
 
         If its value is within the tolerance, add its output to `right` and return None. Also return None if the part
         has no nodes, or if the first model lacks a value that it needs.
@@ -223,8 +225,8 @@ class Pair:
                 if isinstance(actual, Failure) and not case.failure.is_of_run:
                     break  # the body runs in the model, so that only the cut makes it fail
                 names = _match_bodies(first, second)
-                # `Matches` looks up each input of the second body by the name in `names`, or else by its own name. The
-                # names in `names` are those of the first body, so its inputs win.
+                # `Matches` looks up an input of the second body by its name in the first body, or else by its own name.
+                # Matched inputs have their names in the first body, so the arrays of the first body have priority.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
                 if isinstance(actual, Failure):
@@ -242,7 +244,7 @@ class Pair:
 
 
 def _match_bodies(first: Body, second: Body) -> dict[str, str]:
-    """Map names of inputs and outputs of the second of two bodies to names of the first.
+    """Map the names of the second body's inputs and outputs to names of the first body.
 
     A format or an optimizer may have given other names to the same inputs, so inputs are matched by value, also those
     that are outputs. Other outputs are matched by name or position, because a wrong output may equal another output.
@@ -253,5 +255,5 @@ def _match_bodies(first: Body, second: Body) -> dict[str, str]:
     return outputs | {name: name for name in second.inputs} | match_by_value(first.inputs, second.inputs)
 
 
-def _list_arrays(values: Mapping[str, Value]) -> dict[str, Array]:
+def _select_arrays(values: Mapping[str, Value]) -> dict[str, Array]:
     return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}

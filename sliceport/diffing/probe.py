@@ -98,8 +98,8 @@ class State:
                 raise UsageError("the results are of a probe of another version of sliceport; write the probe again.")
             numbers = [part.get(name, 0) for part in (data, *data["cuts"].values()) for name in _NUMBERS]
             lists = [*data["shapes"].values(), *(cut["outputs"] for cut in data["cuts"].values())]
-            # `index` raises a TypeError for floats and strings.
             kinds = {cut["kind"] for cut in data["cuts"].values()}
+            # `index` raises a TypeError for floats and strings.
             if any(index(number) < 0 for number in (*numbers, *chain(*lists))) or not kinds <= {*get_args(_CutKind)}:
                 raise ValueError
             failure = None if data["failure"] is None else Failure(**data["failure"])
@@ -154,7 +154,7 @@ class NodePath:
             yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
-        """Return the numbers of the nodes of a cut, for a prefix in the order of the path."""
+        """Return the numbers of the nodes of a cut: for a prefix in the order of the path, otherwise sorted."""
         if cut.kind == "prefix":
             return self.numbers[cut.start : cut.size]
         return sorted(find_predecessors(self.graph, self.numbers[cut.size - 1], cut.depth))

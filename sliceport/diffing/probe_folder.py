@@ -85,10 +85,10 @@ def probe(
     anonymise: str = "",
     overwrite: bool = False,
 ) -> Probe:
-    """Start a search for the first node that another device computes wrongly: write the folder to run there first.
+    """Start a search for the first node that another device computes wrongly: write the folder of the first round.
 
     Args:
-        model: The model; see `diff`, also for the next arguments.
+        model: The model; see `diff`.
         directory: The folder.
         against: The engine that computes the expected outputs.
         input_shapes: Sizes for open shapes.
@@ -185,10 +185,10 @@ class Round:
 def _choose_cuts(
     path: NodePath, good: Side, inputs: Mapping[str, Array], state: State
 ) -> tuple[dict[str, Array], list[tuple[Cut, Case]], list[str]]:
-    """Choose the cuts of a round whose inputs can be computed and saved.
+    """Return the computed values by name, the cuts of a round with their cases, and the names of avoided values.
 
-    Return the computed values by name, each cut with its case, and the names of values that cannot be computed or
-    saved. Leave out outputs that cannot be saved, cuts that then have no output, and cuts that equal an earlier one.
+    Avoided values cannot be computed or saved. Leave out outputs that are avoided. Leave out cuts that read an avoided
+    value, that have no output left, or that equal an earlier cut.
     """
     outputs = {cut: path.outputs_of(cut) for cut in path.plan(state)}
     wanted = {name for names in outputs.values() for name in names}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sliceport.arguments import read_inputs
-from sliceport.diffing.case import compute_all
+from sliceport.diffing.case import Case, compute_all
 from sliceport.diffing.difference import EXACT, Failure, Kind, OutputDiff, Tolerance, inner_tolerance_of, tolerance_of
 from sliceport.diffing.graph import find_boundary, only_moves
 from sliceport.diffing.inputs import ATTEMPTS
@@ -196,13 +196,13 @@ class _Results:
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing_count):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
         # A prefix begins at the front, a few right nodes before the range, because the failure may need these nodes. If
-        # it needed nodes before an earlier front, the front became 0 (see above), and stays 0.
+        # the failure needed nodes before an earlier front, the front became 0 (see above), and stays 0.
         may_move_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if may_move_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
 
     def _judge_last_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Report the first cut that fails. If no cut fails, repeat the round if some cuts did not run."""
+        """Report the first cut that fails. Otherwise repeat the round if cuts did not run, else end without a node."""
         # A `spread` has the nodes of the cut before it. It only shows whether a fusion is to blame.
         part = next((cut for cut in state.cuts.values() if verdicts.get(cut) and cut.kind != "spread"), None)
         if part is not None:
@@ -220,7 +220,7 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # Cuts may have no verdict, so halves are assumed. One more round may move the front, and one more is the last.
+        # If cuts have no verdict, a round may only halve the range. Another may move the front, and one is the last.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         round_text = f"these are the results of round {state.round} of at most {most_rounds}, if all models run"
         reading = self._build_reading(report, text, round_text)
@@ -243,14 +243,8 @@ class _Results:
             return self._build_reading(report, f"first node that differs: {self._describe_node(cut.size)}")
         # The device cannot fuse the nodes of a `spread` cut. If such a cut is right, a fusion of its nodes is to blame.
         right_spreads = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and not verdicts[each]}
-        note = ""
-        # Each round also runs the last node alone, unless a probe cannot hold values that this node reads or writes.
-        if not any(self.path.nodes_of(each) == list(case.numbers[-1:]) for each in self.round.state.cuts.values()):
-            note = f"a probe cannot hold values that {case.culprit} reads or writes, so it did not run alone"
-        elif next(graph.bodies(case.numbers[-1], case.values, good.run), None) is not None:
-            note = f"a probe does not enter bodies: any node in a body of {case.culprit} may be the one at fault"
         is_fusion = cut.kind == "around" and (cut.depth, cut.size) in right_spreads
-        case = replace(case, failure=failure, is_fusion=is_fusion, note=note)
+        case = replace(case, failure=failure, is_fusion=is_fusion, note=self._find_caveat(case))
         expected = good.try_run(case.model, case.inputs)
         # The name of the engine ends in the name of its provider or device.
         defects = tuple(graph.find_defects(case.model, _ENGINES.get(self.bad.engine.name.rpartition(" ")[2], "")))
@@ -258,6 +252,15 @@ class _Results:
         compared = () if isinstance(outcome, Failure) else outcome
         part = Part(case, self.bad, good, case.model, failure, expected, compared, defects=defects)
         return self._build_reading(replace(report, parts=(part,)))
+
+    def _find_caveat(self, case: Case) -> str:
+        """Return the reason why the part at fault may be smaller than a case, or an empty string."""
+        # Each round also runs the last node alone, unless a probe cannot hold values that this node reads or writes.
+        if not any(self.path.nodes_of(cut) == list(case.numbers[-1:]) for cut in self.round.state.cuts.values()):
+            return f"a probe cannot hold values that {case.culprit} reads or writes, so it did not run alone"
+        if next(case.graph.bodies(case.numbers[-1], case.values, self.round.good.run), None) is not None:
+            return f"a probe does not enter bodies: any node in a body of {case.culprit} may be the one at fault"
+        return ""
 
     def _describe_node(self, size: int) -> str:
         """Return the last of the first `size` nodes of the path as text."""
@@ -276,7 +279,7 @@ class _Results:
         """Return the accepted difference of an output of a cut."""
         if only_moves(self.path.graph, self.path.nodes_of(cut), output):
             return EXACT  # moving elements does not round them
-        value = np.empty(0, measures.get("element", "float32"))  # only its type matters
+        value = np.empty(0, measures.get("element", "float32"))  # only its type matters; `measures` may lack it
         default = tolerance_of(value) if cut.is_whole(self.round.state) else inner_tolerance_of(value)
         return self.tolerances.get(output, self.tolerances.get("")) or default
 

@@ -48,7 +48,7 @@ class Part:
 
     @property
     def fusion(self) -> str:
-        """A sentence that blames a fusion; empty unless the case fails only if its nodes are fused."""
+        """A sentence that blames a fusion; empty if no fusion is to blame."""
         if not self.case.is_fusion:
             return ""
         return "a fusion is to blame: if the values between these nodes are also outputs, the result is right"

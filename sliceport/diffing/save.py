@@ -41,7 +41,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
         overwrite: Whether to replace a folder that this function wrote.
 
     Raises:
-        UsageError: The folder cannot be written; or it exists, and `overwrite` is false, or it holds other files.
+        UsageError: The folder cannot be written, holds other files, or exists although `overwrite` is false.
     """
 
     def fill(folder: Path) -> None:

@@ -89,21 +89,21 @@ class Search:
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
         """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
 
-        Return an empty list if the engine `good` fails, or if this part runs on `bad` although the model does not.
+        Return an empty list if the engine `good` fails, or if `bad` runs the nodes of the outputs, but not the model.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
         return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
 
     def _test_named_nodes(self) -> bool:
-        """Test parts that end at a node that the message names. Return whether one of them fails like the model."""
+        """Test parts that end at a node that the failure's message names. Return whether one fails like the model."""
         named = find_named(self._graph, self._failure) if self._failure.is_of_run else []
         return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _bisect_path(self) -> bool:
         """Bisect `_path` for the shortest prefix that fails, and make it the best case. Return whether there is one."""
         is_failing = self._try_part(self._path, self._inputs)
-        if self._failure.is_of_run and not is_failing:  # no output may need the node that fails, so search all nodes
+        if self._failure.is_of_run and not is_failing:  # perhaps no output needs the node that fails: search all nodes
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
             is_failing = self._try_part(self._path, self._inputs)
@@ -121,7 +121,7 @@ class Search:
     def _try_predecessors(self, number: int, known: Mapping[str, Array]) -> bool:
         """Test a node alone, then with more and more nodes before it. Return whether a case fails like the model.
 
-        Each case has the outputs of the node. The engine `good` computes its inputs from the values `known`.
+        Each case has the outputs of the node. The engine `good` computes the inputs of a case from the values `known`.
         """
         for steps in range(_MAX_STEPS + 1):
             numbers = find_predecessors(self._graph, number, steps)
@@ -131,22 +131,22 @@ class Search:
         return False
 
     def _reduce(self) -> None:
-        """Shrink the best case to its last node and a few nodes before it, or to the nodes that its output needs.
+        """Shrink the best case. The engine `good` computes the values of removed nodes.
 
-        Then remove halves, quarters and so on, or only halves and quarters if rounding decides the difference. The
-        engine `good` computes the values of removed nodes.
+        First try the last node with a few nodes before it. If an output differs, also try the nodes that it needs. Then
+        try to remove each half of the nodes, each quarter, and so on. If rounding decides, stop after the quarters.
         """
         assert self.best is not None
         if not self.best.failure.is_of_run:
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
-            is_near = self._try_predecessors(last, self.best.values)
+            needs_few_nodes = self._try_predecessors(last, self.best.values)
             if len(self.best.outputs) > 1:  # the failure may need the other outputs
                 self._try_part(self.best.numbers, self.best.values, [self.best.failure.output])
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
-            if not is_near and len(numbers) < len(self.best.numbers):
+            if not needs_few_nodes and len(numbers) < len(self.best.numbers):
                 self._try_part(numbers, self.best.values, self.best.outputs)
-            if not is_near and self._is_decided_by_rounding(self.best, last):
+            if not needs_few_nodes and self._is_decided_by_rounding(self.best, last):
                 self._note = (
                     f"rounding decides: {self._good.engine.name} computes the same from the values that "
                     f"{self._graph.nodes[last]} reads on {self._bad.engine.name}, which are right within the tolerance"
@@ -162,12 +162,12 @@ class Search:
             while start < len(self.best.numbers):
                 progress.say(f"reducing the model: {len(self.best.numbers)} nodes left")
                 start = start if self._remove(self.best.numbers[start : start + size]) else start + size
-            size = size if len(self.best.numbers) < count_before else size // 2
+            size = size if len(self.best.numbers) < count_before else size // 2  # the same size after a success
 
     def _is_decided_by_rounding(self, best: Case, number: int) -> bool:
-        """Return whether node `number` gives the wrong value of `bad` on `good`, too, with inputs that `bad` computes.
+        """Return whether rounding before node `number` explains the wrong value that the node computes on `bad`.
 
-        The node computes the value that differs. The inputs that `bad` computes must be right within the tolerance.
+        Then `good` computes this value, too, from the inputs on `bad`, and these inputs are right within the tolerance.
         """
         output, names = best.failure.output, find_boundary(self._graph, [number]) - best.values.keys()
         case = replace(best, outputs=tuple(dict.fromkeys([*best.outputs, *sorted(names)])))
@@ -175,7 +175,7 @@ class Search:
         if isinstance(actual, Failure) or isinstance(expected, Failure):
             return False
         outputs = case.compare(actual, expected, lambda _: self._tolerance, inner_tolerance_of)
-        # If a fusion is to blame, the value is right now that the inputs of the node are also outputs.
+        # If a fusion is to blame, the value is right in this run, because the inputs of the node are outputs, too.
         if [each.name for each in outputs if each.kind] != [output]:
             return False
         inputs = {name: value for name, value in actual.items() if name in names and isinstance(value, np.ndarray)}
@@ -202,7 +202,7 @@ class Search:
         """Test each node of the best case alone, until one fails. Return `best` if none fails, or if `best` runs.
 
         The node may fail in another way than the best case. If the message of the best case names the node, return the
-        case of the node; the next steps look for its failure. Otherwise return `best`, with this case as `alone`.
+        case of the node, and let the next steps search for its failure. Otherwise return `best`, with `alone` set.
         """
         if len(best.numbers) == 1 or not best.failure.is_of_run:
             return best
@@ -226,7 +226,7 @@ class Search:
 
         Such outputs prevent an engine from fusing the nodes.
         """
-        if len(best.numbers) == 1 or self._note:  # not fused, or the note blames rounding
+        if len(best.numbers) == 1 or self._note:  # one node is not a fusion, or the note blames rounding
             return best
         case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
         result = self._compare(case)
@@ -275,8 +275,9 @@ class Search:
     ) -> bool:
         """Test some nodes on `values`. If they fail like the model, make them the best case and return True."""
         progress.say(f"looking for the first node at fault: testing {count_of(len(numbers), 'node')}")
-        frontier = find_frontier(self._graph, set(numbers), self._path, self._targets)
-        case = make_case(self._graph, numbers, frontier if outputs is None else outputs, values) if numbers else None
+        if outputs is None:  # by default, the values that the rest of the path reads, and the targets
+            outputs = find_frontier(self._graph, set(numbers), self._path, self._targets)
+        case = make_case(self._graph, numbers, outputs, values) if numbers else None
         failure = None if case is None else self._failure_of(case)
         if case is None or failure is None:
             return False
@@ -284,7 +285,7 @@ class Search:
         return True
 
     def _failure_of(self, case: Case, *, is_any_alike: bool = False) -> Failure | None:
-        """Return the failure of a case if it is like the failure of the model or `is_any_alike`, otherwise None."""
+        """Return the failure of a case that fails like the model, otherwise None. `is_any_alike` allows any failure."""
         result = self._compare(case)
         if isinstance(result, Failure):
             return result if is_any_alike or result.is_like(self._failure) else None
@@ -300,10 +301,9 @@ class Search:
         """
         model = case.model
         actual = self._bad.try_run(model, case.inputs)
-        if isinstance(actual, Failure) or self._failure.is_of_run:
-            return actual if isinstance(actual, Failure) else ()
-        expected = self._good.try_run(model, case.inputs)
-        if isinstance(expected, Failure):
+        if isinstance(actual, Failure):
+            return actual
+        if self._failure.is_of_run or isinstance(expected := self._good.try_run(model, case.inputs), Failure):
             return ()
         comparable = {name: value for name, value in expected.items() if name in actual}
         actual = {name: actual[name] for name in comparable}
@@ -315,7 +315,7 @@ class Search:
 
 
 def find_named(graph: Graph, failure: Failure) -> list[int]:
-    """Return the positions of the nodes whose name, or the name of an output, is a word of the failure's message."""
+    """Return the positions of the nodes that a failure's message names, or whose outputs the message names."""
     # One of the two groups of each match is empty. An empty word would match each node without a name.
     words = {word for pair in _WORDS.findall(failure.message) for word in pair if word}
     return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
@@ -354,7 +354,7 @@ def _search(
     draws them, with a note.
     """
     case = Search(graph, bad, good, values, failure, tolerance).run()
-    if case is None or case.failure.is_of_run or case.scope or case.suspects:
+    if case is None or case.failure.is_of_run or case.scope or case.suspects:  # in a body, or out of time
         return case
     drawn = {name for node in case.nodes if node.is_random for name in node.writes} - values.keys()
     numbers = compute(graph, good, values, drawn) if drawn else None

@@ -115,7 +115,7 @@ def match_names(first: Graph, second: Graph) -> dict[str, str]:
     """Map each input and output of the second model to a name of the first model.
 
     Inputs keep their names if the first model has inputs of all these names; it may then have more inputs. Otherwise
-    they map to the inputs at the same positions. The same applies to outputs, except that their numbers must be equal.
+    they map to the inputs at the same positions. The same applies to outputs, but both models must have equally many.
 
     Raises:
         UsageError: The models have different inputs or different numbers of outputs, or an input and an output of the

@@ -68,7 +68,7 @@ class Budget:
         return remaining
 
     def end_before_timeout(self) -> None:
-        """Shorten the time, if --timeout would end this process before a report is written."""
+        """Shorten the time so that a report can be written before --timeout, if set, ends this process."""
         left = seconds_left()
         if left is not None:
             seconds = round(time.monotonic() - self._start + _SHARE * left, 1)
@@ -133,7 +133,7 @@ class Side:
         self.budget.runs += 1
         try:
             if getattr(self.engine, "is_isolated", False):  # an optional attribute; see `ModelEngine`
-                return self.engine.run_model(model, inputs, self.options)  # which has no argument for a time limit
+                return self.engine.run_model(model, inputs, self.options)  # `run_model` takes no time limit
             outputs: dict[str, Value] = supervisor.call(
                 _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
             )
@@ -186,6 +186,6 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     for key, value in options.items():
         if key not in engines[name].options or not value:
             available = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
-            problem = "has no option" if value or key not in engines[name].options else "needs a value for"
+            problem = "needs a value for" if key in engines[name].options else "has no option"
             raise UsageError(f"{option}: {name!r} {problem} {f'{key}={value}'!r}; its options are: {available}.")
     return Side(engines[name], options)

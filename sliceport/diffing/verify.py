@@ -156,7 +156,7 @@ class Verifier:
 
         Raises:
             UsageError: An input does not fit, its rank is open, or the chosen sizes are too large.
-            ModelError: The reference does not run the model, with none of the chosen sizes if axes are open.
+            ModelError: The reference runs the model with none of the sets of shapes.
             MemoryError: The reference lacks memory.
             BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
         """
@@ -195,8 +195,8 @@ class Verifier:
         """Compare the outputs of both models on each set of inputs, until they differ.
 
         Raises:
-            NotVerified: No trial compares the models; or in the first run, an output cannot be compared or varies from
-                run to run. In a repeat, this is a note.
+            NotVerified: No trial compares the models. Or an output cannot be compared, or varies from run to run. If
+                this happens in a repeat, add a note instead.
             MemoryError: An engine lacks memory.
             BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
@@ -246,7 +246,7 @@ class Verifier:
             actual = run_whole_model(trial.after, self.after, inputs)
         except RunFailed as failed:
             if trial.before is None and trial.after != self.reference:
-                self._try_before(trial.after, run)  # an engine that runs neither model is not at fault
+                self._try_before(trial.after, run)  # raises if the engine runs neither model, so it is not at fault
             if trial.before is not None and run.has_other_sizes and failed.failure.kind == "error":
                 # This need not be a fault: an optimizer may rely on sizes that the model is made for, although the
                 # original model also runs at other sizes.
@@ -275,7 +275,7 @@ class Verifier:
             for name, value in expected.items()
         }
         differences = []
-        # Without `before`, the reference computed the expected outputs, and the engine may round differently.
+        # Without `before`, close outputs get no note, because the reference may round differently than the engine.
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
@@ -363,7 +363,7 @@ def find_inputs_that_run(
 
 
 def _shapes_to_try(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return three sets of shapes, each with `shapes`. Sizes of open axes are primes, then smaller primes, then 1.
+    """Return three sets of shapes, each including `shapes`. Sizes of open axes are primes, then smaller primes, then 1.
 
     Return an empty list if `shapes` contains all inputs with open axes.
     """

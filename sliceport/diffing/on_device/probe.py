@@ -18,7 +18,7 @@ np.seterr(all="ignore")
 
 
 def run_onnxruntime(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any]:
-    """Return a model's outputs on a provider of `options.runtime`: onnxruntime, or a module with its functions."""
+    """Return a model's outputs on a provider of `options.runtime`: onnxruntime, or a module with the same functions."""
     runtime = importlib.import_module(options.runtime)
     session = runtime.InferenceSession(str(model), providers=[(options.provider, dict(options.option))])
     if options.provider not in session.get_providers():  # onnxruntime fell back to its CPU provider
@@ -34,7 +34,7 @@ def run_openvino(model: Path, arrays: list[Any], options: argparse.Namespace) ->
 
 
 def measure(got: Any, expected: Any) -> dict[str, Any]:
-    """Return the difference of an output from the expected one: in type or shape, or measures of its elements."""
+    """Compare an output with the expected one. Return a difference in type or shape, or measures of the elements."""
     for kind, has, needs in (("type", got.dtype.name, expected.dtype.name), ("shape", [*got.shape], [*expected.shape])):
         if has != needs:
             return {"kind": kind, "detail": f"its {kind} is {has}, expected {needs}"}
@@ -63,7 +63,7 @@ def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
         return {"outputs": [measure(np.asarray(got), right) for got, right in outputs], "version": version}
     except Exception as error:  # a runtime may raise anything
         kind = "memory" if isinstance(error, MemoryError) else "absent" if isinstance(error, ImportError) else "error"
-        # More than the 300 characters that sliceport shows, so that it marks that more follow.
+        # Longer than the 300 characters that sliceport shows, so that sliceport marks a long text as shortened.
         return {"kind": kind, "detail": " ".join(f"{type(error).__name__}: {error}".split())[:400]}
 
 
@@ -90,7 +90,7 @@ def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
 
 
 def main() -> None:
-    """Run each cut in a process of its own, by --cut. Write all results so far after each cut."""
+    """Run each cut in a separate process, and then write all results so far. With --cut, run only this cut."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", default="onnxruntime", help="onnxruntime, openvino, or a module like onnxruntime")
     parser.add_argument("--provider", default="CPUExecutionProvider", help="the execution provider of onnxruntime")
