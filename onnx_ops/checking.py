@@ -122,7 +122,7 @@ class _Checker:
         # Splits with left-out outputs are listed now. In onnx-ir models, inference gives names to such outputs.
         splits = [node for _, node in self._nodes if node.op_type == "Split"]
         self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
-        # By the `id` of a Loop: the sizes that its body declares for its inputs, and that inference replaces.
+        # By the `id` of a Loop: the declared sizes of the inputs of its body, which inference replaces later.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
         # Even without nodes, inference checks the shapes from the user, and finds the sizes for `_find_misdeclared`.
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
@@ -205,8 +205,8 @@ class _Checker:
     def _check_reshape(self, data: ValueView, target: Sequence[ValueView | int]) -> _Findings:
         """Report a Reshape to `target`, with a -1 and without allowzero, that fails if an open size is 0.
 
-        A 0 in the target, also one computed at run time, copies the size of the data's axis at the same index. If the
-        copied size is 0, too, the size for the -1 cannot be computed.
+        A 0 in the target, also one computed at run time, copies the size of the data's axis at the same index. If a
+        copied size is 0, the size for the -1 cannot be computed.
         """
         values = [size for size in target if not isinstance(size, int)]
         # A value with another shape than (1,) does not stand for exactly one size of the target.
@@ -262,7 +262,7 @@ class _Checker:
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
     def _check_slice(self, node: NodeView) -> _Findings:
-        """Find the defects of a Slice that breaks no known rule, including reported ones of other engines.
+        """Find the defects of a Slice that is valid as far as is known, including those that only users report.
 
         A backward Slice is fragile if its start may be before the first element of an open axis: engines differ then.
         """

@@ -183,7 +183,7 @@ class SlicingOp(ov.Op):
     # Called by OpenVINO.
 
     def validate_and_infer_types(self) -> None:
-        """Set the output's type, shape and, if the data are a list with known bounds, element bounds.
+        """Set the type and shape of the output, and the bounds of its elements if the data are a list with such bounds.
 
         Raises:
             InvalidSlice: The inputs or attributes break the rules of the operator.

@@ -119,7 +119,10 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 
 
 def _evaluate_dim(dim: str, sizes: Mapping[str, int]) -> int | str | None:
-    """Return the size of a symbol or formula. If the size is open or negative, return a symbol, formula or None."""
+    """Return the size of a symbol or formula; `dim` if the size is open or negative.
+
+    If onnx-ir resolves a part of a formula, return the rest as a formula, or None.
+    """
     if dim in sizes:
         return sizes[dim]
     if dim.isidentifier():

@@ -178,7 +178,7 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
     """Infer a Reshape of data with open sizes, or to a shape with unknown elements. onnx leaves too many sizes open."""
     target = _read_partly_open_list(inputs, 1)
-    if target is None and len(inputs) > 1 and inputs[0].sizes is None:  # the shape may be a constant
+    if target is None and len(inputs) > 1 and inputs[0].sizes is None:  # `target` is None also for a constant shape
         shape = inputs[1].data
         target = shape.tolist() if shape is not None and shape.ndim == 1 and shape.dtype == np.int64 else None
     if target is None:

@@ -79,7 +79,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
 
 
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
-    """Mark `node` if engines read `copy` (its copy or the node itself) differently. Return whether the mark is new."""
+    """Mark a node if engines read `copy`, which may be the node itself, differently. Return whether the mark is new."""
     disagreement = None if CONTESTED in node.meta else find_disagreement(copy, opset)
     if disagreement is not None:
         node.meta[CONTESTED] = disagreement

@@ -157,14 +157,14 @@ class FoldSlicesPass(SlicingPass):
             return
         if sum(map(is_used, node.outputs)) == 1:  # otherwise the node stays, with its annotations
             annotate_nodes([empty], [node])
-        # The annotations move to the constant, because the node may stay for its other outputs.
+        # The annotations of the output move to the constant. The old output stays if the node has other outputs.
         annotate_value(empty.outputs[0], output)
         output.metadata_props.clear()
         output.meta.clear()
         output.doc_string = None
         self.value_info.copy_entry(empty.outputs[0], output)
         self.edits.replace_nodes(node, [], [empty], {output: empty.outputs[0]})
-        mark_new(output)  # the constant has the name of `output` now
+        mark_new(output)  # the constant took its name, so it needs a new one
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
         self.report_change(node, "Constant")

@@ -128,7 +128,8 @@ def _find_contested_parameters(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 def _find_folded_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield the nodes that an optimizer may fold with another result than engines compute.
 
-    The inputs of such nodes follow from constants and from the sizes of other values.
+    The inputs of such nodes follow from initializers, to which `optimize` has turned all constants, and from the sizes
+    of other values.
     """
     computed: set[ir.Value] = set()
     for node in nodes:

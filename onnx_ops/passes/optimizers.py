@@ -139,7 +139,7 @@ def by_onnxscript(model: bytes) -> bytes:
 
 def _write_integers_as_tensors(model: ir.Model) -> None:
     """Write value_int and value_ints of Constant nodes as tensors, the only form in old operator sets."""
-    # A Constant with floats or strings stays as it is, because `constant` returns None for it.
+    # `constant` returns None for floats and strings. A Constant with these stays as it was given.
     for node in model.graph.all_nodes():
         if is_standard(node, "Constant") and "value" not in node.attributes:
             tensor = constant(node.outputs[0])

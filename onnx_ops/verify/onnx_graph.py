@@ -89,7 +89,7 @@ class OnnxGraph:
         """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
         is_standard = node.domain in STANDARD_DOMAINS
         names = dict.fromkeys(reads(node))
-        # With a reduction, such as a sum, ScatterElements and ScatterND compute.
+        # With a reduction, such as a sum, ScatterElements and ScatterND do not only move elements.
         has_reduction = any(each.name == "reduction" and each.s != b"none" for each in node.attribute)
         written_name = next((entry.value for entry in node.metadata_props if entry.key == WRITTEN_NAME), "")
         return GraphNode(

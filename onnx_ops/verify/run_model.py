@@ -140,6 +140,6 @@ def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Valu
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     result = compare_values(name, computed, expected, tolerance)
-    # The absolute and the relative bound are equal here, and a value has to be within only one of them.
+    # Both bounds are the same number, and a value has to be within only one of them. So the smaller difference counts.
     difference = min(result.absolute, result.relative)
     return OutputRun(name, element, computed.shape, result.status, difference, tolerance.absolute, result.detail)

@@ -77,8 +77,8 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     """Prepare a model for onnxruntime by changes that do not affect its results.
 
     Small tensors in external data files are read. Left-out outputs of a Split get names, because onnxruntime's CPU
-    provider crashes on them. The function of `ov_ext::StridedSlice` is added if a node needs it. If nothing
-    changes, the result has the same proto.
+    provider crashes on them. The function of `ov_ext::StridedSlice` is added if a node needs it. A model
+    that needs no change and has no data files is not copied.
 
     Args:
         checked: The model; it is not changed.
@@ -162,7 +162,7 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
 
 
 def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
-    """Return the external tensors of a model by name, without reading them. Each must be an initializer.
+    """Return the external tensors of a model by name, without reading them. The caller allows only initializers.
 
     Raises:
         DeviceError: A file is shorter than the model says. A missing file is not an error here: the device reports it.

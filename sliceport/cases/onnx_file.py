@@ -59,7 +59,8 @@ def to_model(case: Case) -> bytes:
 def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
     """Return the sizes that the model declares for each output.
 
-    Sizes are symbols if the parameters are inputs, an axis is open, or the standard forbids the node or is disputed.
+    Sizes are symbols if the parameters are inputs, if an axis is open, if the standard forbids the node, or if readers
+    of the standard disagree about it.
     """
     if case.is_refused:
         return [[f"n{i}" for i in range(len(case.shape))]] * len(case.output_names)

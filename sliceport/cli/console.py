@@ -179,7 +179,7 @@ def showing_progress() -> Iterator[None]:
     def set_activity(activity: str) -> None:
         nonlocal current
         current = activity
-        if thread.ident is None:  # not before: the sandbox does not fork while there is another thread
+        if thread.ident is None:  # at the first report, because the sandbox forks only without other threads
             thread.start()
 
     thread = threading.Thread(target=redraw, daemon=True)

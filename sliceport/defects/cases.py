@@ -57,7 +57,7 @@ class OnnxCase:
         # The pattern also matches the first output, whose sizes are not shown.
         replacements |= {name: f"{name}{sizes}" for sizes, name in _INPUT.findall(head)[:1]}
         nodes = re.sub(r"\w+", lambda word: replacements.get(word[0], word[0]), body.removesuffix(" }"))
-        return _name_limits(nodes.replace("  ", "; "))  # two spaces separate nodes
+        return _replace_limits_by_names(nodes.replace("  ", "; "))  # two spaces separate nodes
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,10 @@ class OpenVINOCase:
             parts.append("in one thread")
         shape = self.sizes if self.shape is None else self.shape
         declared = "" if shape == self.sizes else f" known as {list(self.sizes)}"
-        return _name_limits(f"{self.element}{list(shape)}{declared}, {', '.join(parts)}")
+        return _replace_limits_by_names(f"{self.element}{list(shape)}{declared}, {', '.join(parts)}")
 
 
-def _name_limits(text: str) -> str:
+def _replace_limits_by_names(text: str) -> str:
     """Replace the limits of 32-bit and 64-bit integers in a text by their names."""
     # Each of these limits has at least 10 digits.
     return re.sub(r"-?\d{10,}", lambda number: LIMITS.get(int(number[0]), number[0]), text)

@@ -335,7 +335,10 @@ class _Comparison:
 
 
 def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
-    """Return the engine that computes the values at cuts of a graph: `bad`, if `good` does not run its format."""
+    """Return the engine that computes the values at cuts of a graph: `good`, unless it does not run the format.
+
+    Then the two models have different formats, and the failure is one of the run, for which `bad` alone suffices.
+    """
     return good if graph.format in good.engine.model_formats else bad
 
 

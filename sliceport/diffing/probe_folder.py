@@ -187,8 +187,8 @@ def _choose_cuts(
 ) -> tuple[dict[str, Array], list[tuple[Cut, Case]], list[str]]:
     """Return the computed values by name, the cuts of a round with their cases, and the names of avoided values.
 
-    Avoided values cannot be computed or saved. Leave out outputs that are avoided. Leave out cuts that read an avoided
-    value, that have no output left, or that equal an earlier cut.
+    Avoided values cannot be computed, or some program of a probe cannot read them. Leave out outputs that are avoided.
+    Leave out cuts that read an avoided value, that have no output left, or that equal an earlier cut.
     """
     outputs = {cut: path.outputs_of(cut) for cut in path.plan(state)}
     wanted = {name for names in outputs.values() for name in names}

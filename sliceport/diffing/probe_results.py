@@ -220,7 +220,8 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # If cuts have no verdict, a round may only halve the range. Another may move the front, and one is the last.
+        # Even if some cuts have no verdict, each round halves the range. One more round may move the front back to 0,
+        # and one more is the last.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         round_text = f"these are the results of round {state.round} of at most {most_rounds}, if all models run"
         reading = self._build_reading(report, text, round_text)
@@ -273,7 +274,7 @@ class _Results:
             if "kind" in result:
                 return Failure(result["kind"], "", shorten(result["detail"]))  # no output: the whole run failed
             pairs = zip((self.path.values[i] for i in cut.outputs), result["outputs"], strict=True)
-            return tuple(_compare_measures(name, each, self._tolerance_for(cut, name, each)) for name, each in pairs)
+            return tuple(_compare_measures(out, each, self._tolerance_for(cut, out, each)) for out, each in pairs)
 
     def _tolerance_for(self, cut: Cut, output: str, measures: Mapping[str, Any]) -> Tolerance:
         """Return the accepted difference of an output of a cut."""

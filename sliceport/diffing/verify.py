@@ -217,7 +217,7 @@ class Verifier:
                 except NotVerified as error:
                     if not run.is_repeat:
                         raise
-                    self.notes.append(str(error))  # some engines read memory outside the tensor at some sizes
+                    self.notes.append(str(error))  # the engine may read outside a tensor, so that its outputs vary
         notes = tuple(dict.fromkeys(self.notes))
         if len(skipped) == len(trials):
             raise NotVerified("; ".join(notes))

@@ -121,7 +121,7 @@ def _define_numbers(c_type: str, name: str, values: Sequence[int]) -> str:
 def _define_array(c_type: str, name: str, items: Sequence[str]) -> list[str]:
     """Return the lines of a std::array, which may be empty, with one item per line."""
     declaration = f"inline constexpr std::array<{c_type}, {len(items)}> {name}"
-    if not items:  # an empty std::array may contain no C array for the inner braces below
+    if not items:  # in some libraries, an empty std::array has no C array inside, which the inner braces below need
         return [f"{declaration}{{}};\n"]
     return [f"{declaration} = {{{{", *(f"    {item}," for item in items), "}};\n"]
 

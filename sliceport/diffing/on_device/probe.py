@@ -85,7 +85,7 @@ def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
     """Read probe.txt, and return the state, the cuts by the names of their models, and the checksums of files."""
     lines = [line.split(" ", 1) for line in (HERE / "probe.txt").read_text(encoding="utf-8").splitlines()]
     state, *checksums = [rest for kind, rest in lines if kind in ("state", "crc32")]  # the state comes first
-    cuts = [re.split(" in| out", rest) for kind, rest in lines if kind == "cut"]  # MODEL in INPUTS out EXPECTED
+    cuts = [re.split(" in| out", rest) for kind, rest in lines if kind == "cut"]  # MODEL in 0.npy … out 1.npy …
     return json.loads(state), {m: {"model": m, "in": i.split(), "out": o.split()} for m, i, o in cuts}, checksums
 
 

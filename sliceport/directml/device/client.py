@@ -257,8 +257,8 @@ class Device:
         """Send a request and the data files at the paths `files`. Return the header and the payload of the answer.
 
         With `retries`, a failed request is repeated on a new host, up to twice. It is not repeated if the same failure
-        occurs again, or if the request timed out. After a failure to create the device, a request is always repeated,
-        up to twice. Such a failure does not depend on the request, and is transient on a busy machine.
+        occurs again, or if the request timed out. After a failure to create the device, a request is repeated up to
+        twice in any case. Such a failure does not depend on the request, and is transient on a busy machine.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
