@@ -14,6 +14,7 @@ from onnx_ops.model.nodes import SLICE_INPUTS_OPSET, SPLIT_INPUT_OPSET
 from onnx_ops.passes.names import mark_new
 from onnx_ops.passes.outcome import Skip
 from sliceport.slicing import AxisSlice
+from sliceport.slicing.axis import INT64_MAX
 
 SHAPE_INPUT_OPSET = 5
 """The first operator set whose Reshape has its shape as an input."""
@@ -89,7 +90,13 @@ def build_split(data: ir.Value, axis: int, sizes: Sequence[int], opset: int) -> 
 
 
 def build_reshape(data: ir.Value, shape: Sequence[int]) -> list[ir.Node]:
-    """Return the nodes of a Reshape whose shape is an input, which requires opset `SHAPE_INPUT_OPSET` or later."""
+    """Return the nodes of a Reshape whose shape is an input, which requires opset `SHAPE_INPUT_OPSET` or later.
+
+    Raises:
+        Skip: A size is beyond 64 bits.
+    """
+    if max(shape, default=0) > INT64_MAX:
+        raise Skip(f"a Reshape to {list(shape)} has a size beyond 64 bits")
     constant = build_constant(shape)
     return [constant, ir.node("Reshape", [data, constant.outputs[0]])]
 

@@ -80,8 +80,9 @@ def test_einsum_that_the_provider_computes_stays(equation: str) -> None:
         # For n = 1, a Reshape would join [3, 1] and [1, 3] to sums of as many terms.
         ("abcd,bafd->fc", "3,n,6,4", "3,n,6,4"),
         ("abcd,dbfc->bcdf", "4,6,4,n", "4,6,4,n"),
+        ("abc,dbc->ad", "2,4294967296,4294967296", "5,4294967296,4294967296"),
     ],
-    ids=["left", "right", "open", "nothing summed of a batch", "open in both sums", "open in both batches"],
+    ids=["left", "right", "open", "nothing summed", "open in both sums", "open in both batches", "too large"],
 )
 def test_einsum_that_broadcasts_a_summed_label_or_a_batch_is_named(equation: str, left: str, right: str) -> None:
     graph = f'(float[{left}] x, float[{right}] z) => (float y) {{ y = Einsum<equation = "{equation}">(x, z) }}'
