@@ -125,16 +125,16 @@ def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
     if len(numbers) != 3 or not np.isfinite(numbers).all():
         return False
     start, end, step = numbers
-    if step == 0:
+    span = end - start
+    if step == 0 or not np.isfinite(span):
         return False
-    ratios = [number.as_integer_ratio() for number in numbers]
+    ratios = [number.as_integer_ratio() for number in (*numbers, span)]
     scale = max(denominator for _, denominator in ratios)  # a power of 2, so products with it are exact
-    # In units of 1 / scale, the numbers are integers that 32-bit floats store exactly. The bound of `scale` excludes
-    # numbers that are so small that some engines take them for 0.
+    # In units of 1 / scale, these are integers that 32-bit floats store exactly. Some engines take tiny floats for 0.
     if scale < _EXACT_INTEGERS_END and all(abs(n) * (scale // d) < _EXACT_INTEGERS_END for n, d in ratios):
         return True
     # The length is this quotient rounded up. It must not be so close to an integer that rounding errors change it.
-    count = (end - start) / step
+    count = span / step
     return bool(np.isfinite(count)) and abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
 
 
