@@ -303,7 +303,10 @@ class Search:
         actual = self._bad.try_run(model, case.inputs)
         if isinstance(actual, Failure):
             return actual
-        if self._failure.is_of_run or isinstance(expected := self._good.try_run(model, case.inputs), Failure):
+        if self._failure.is_of_run:
+            return ()
+        expected = self._good.try_run(model, case.inputs)
+        if isinstance(expected, Failure):
             return ()
         comparable = {name: value for name, value in expected.items() if name in actual}
         actual = {name: actual[name] for name in comparable}
