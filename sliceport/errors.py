@@ -65,11 +65,19 @@ class MissingExtra(SliceportError, ImportError):
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 
-_OUT_OF_MEMORY = re.compile(  # `::\w+` is the function in errors of onnxruntime on Windows, which lack its parameters
-    r"(?m)^(.*([:)\]]|::\w+) +)?(std::bad_alloc|bad allocation|Arena alloc failed|Cannot allocate memory"
-    r"|Failed to allocate memory for requested buffer of size \d+)\s*\Z|^ *what\(\): +std::bad_alloc$"
+_LACKS_OF_MEMORY = (
+    "std::bad_alloc",  # C++
+    "bad allocation",  # C++ on Windows
+    "Arena alloc failed",  # protobuf
+    "Cannot allocate memory",  # the system
+    r"Failed to allocate memory for requested buffer of size \d+",  # onnxruntime
 )
-"""Errors of C++, protobuf, onnxruntime and the system for a lack of memory. Names in such errors are quoted."""
+_OUT_OF_MEMORY = re.compile(
+    # Such a text ends the message. Before it may be its place: `file.cc:9 name(…)`, or on Windows `file.cc:9 ns::name`.
+    rf"(?m)^(.*([:)\]]|::\w+) +)?({'|'.join(_LACKS_OF_MEMORY)})\s*\Z"
+    r"|^ *what\(\): +std::bad_alloc$"  # a C++ program that ends prints this
+)
+"""Errors for a lack of memory. Names that look like such errors are quoted in messages, so the pattern skips them."""
 
 
 def list_causes(error: BaseException | None) -> Iterator[BaseException]:
