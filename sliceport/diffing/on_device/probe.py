@@ -17,20 +17,16 @@ HERE, MARK = Path(__file__).resolve().parent, "sliceport-result "
 np.seterr(all="ignore")
 
 
-def run_onnxruntime(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any]:
-    """Return a model's outputs on a provider of `options.runtime`: onnxruntime, or a module with the same functions."""
+def run(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any]:
+    """Return a model's outputs on a device of OpenVINO, or on a provider of a runtime with onnxruntime's functions."""
     runtime = importlib.import_module(options.runtime)
+    if options.runtime == "openvino":
+        outputs = runtime.Core().compile_model(str(model), options.device, dict(options.option))(arrays)
+        return [np.array(outputs[i]) for i in range(len(outputs))]  # by index, because outputs may have no names
     session = runtime.InferenceSession(str(model), providers=[(options.provider, dict(options.option))])
     if options.provider not in session.get_providers():  # onnxruntime fell back to its CPU provider
         raise ImportError(f"{options.provider} did not start")  # the result then has the kind "absent"
     return list(session.run(None, dict(zip([each.name for each in session.get_inputs()], arrays, strict=True))))
-
-
-def run_openvino(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any]:
-    """Return the outputs of a model on a device of OpenVINO."""
-    core = importlib.import_module("openvino").Core()
-    outputs = core.compile_model(str(model), options.device, dict(options.option))(arrays)
-    return [np.array(outputs[i]) for i in range(len(outputs))]  # by index, because outputs may have no names
 
 
 def measure(got: Any, expected: Any) -> dict[str, Any]:
@@ -57,7 +53,6 @@ def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """Return the measures of all outputs of a cut model and the runtime's version, or the failure of its run."""
     try:
         arrays, expected = ([np.load(HERE / file) for file in cut[kind]] for kind in ("in", "out"))
-        run = run_openvino if options.runtime == "openvino" else run_onnxruntime
         outputs = zip(run(HERE / cut["model"], arrays, options), expected, strict=True)
         version = str(getattr(sys.modules[options.runtime], "__version__", ""))
         return {"outputs": [measure(np.asarray(got), right) for got, right in outputs], "version": version}

@@ -206,7 +206,7 @@ def test_text_after_a_result_is_ignored_and_half_a_result_is_a_crash(monkeypatch
 
 def test_array_that_does_not_fit_into_memory_is_no_error_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     program = load_program(Path(probe_folder.__file__).parent / "on_device")
-    monkeypatch.setattr(program, "run_onnxruntime", lambda *_: np.empty(2**50, np.uint8))
+    monkeypatch.setattr(program, "run", lambda *_: np.empty(2**50, np.uint8))
     result = program.run_cut({"model": "m", "in": [], "out": []}, argparse.Namespace(runtime="onnxruntime"))
     assert result["kind"] == "memory"
 
