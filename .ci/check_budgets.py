@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-COUNTED = {".py", ".cpp", ".hpp", ".h", ".js", ".html", ".css"}
+COUNTED = {".py", ".cpp", ".hpp", ".h", ".js", ".mjs", ".html", ".css"}
 ROOT = Path(__file__).parent.parent
 
 

@@ -118,7 +118,7 @@ def summarize(result: Result) -> str:
     nodes = {node for group in groups if group.kind == "defect" and not group.is_reported for node in group.nodes}
     if result["engines"]:
         text = f"{count_of(len(nodes), 'node')} with a known defect" if nodes else "no known defect"
-        counts.append(f"{text} of {_name_engines(result['engines'])}")
+        counts.append(f"{text} (checked for {_name_engines(result['engines'])})")
     if result["reported_engines"]:
         report_count = sum(len(group.nodes) for group in groups if group.is_reported)  # of findings, not of nodes
         counts.append(f"{report_count or 'nothing'} reported of {_name_engines(result['reported_engines'])}")

@@ -53,7 +53,7 @@ def test_a_group_is_a_line_with_the_command_that_helps(check: Invoke) -> None:
     assert out.split("\n") == [
         "defect: 1 Split: one part gates another: onnxruntime-dml 1.24.4 fuses the two and computes q * Sigmoid(q); "
         "sliceport harden defect.onnx -o OUT",
-        "1 node with a known defect of 5 engines",
+        "1 node with a known defect (checked for 5 engines)",
         f"sliceport check defect.onnx {HINT}",
     ]
 
@@ -68,9 +68,9 @@ def test_verbose_adds_nodes_and_pages(check: Invoke) -> None:
 
 def test_clean_models_exit_with_0(check: Invoke) -> None:
     names = "onnxruntime-cpu, onnxruntime-cpu-optimized and onnxruntime-dml"
-    assert check("clean.onnx", "--engines", "onnxruntime") == (f"no known defect of {names}", "")
+    assert check("clean.onnx", "--engines", "onnxruntime") == (f"no known defect (checked for {names})", "")
     assert check("clean.onnx", "--engines", "mnn") == ("nothing reported of mnn", "")
-    assert check("clean.onnx", "-q") == ("clean.onnx: no known defect of 5 engines", "")
+    assert check("clean.onnx", "-q") == ("clean.onnx: no known defect (checked for 5 engines)", "")
 
 
 @pytest.mark.parametrize("kind", ["invalid", "fragile", "defect"])
@@ -90,7 +90,7 @@ def test_each_model_has_a_section_and_an_unreadable_one_a_sentence(check: Invoke
     assert err.count("\n") == 1
     assert "'broken.onnx': it is not an ONNX model" in err
     first, second, third = out.split("\n\n")
-    assert first == "clean.onnx\nno known defect of 5 engines"
+    assert first == "clean.onnx\nno known defect (checked for 5 engines)"
     assert second.startswith("broken.onnx\nnot checked: ")
     assert third.startswith("invalid.onnx\ninvalid: 1 Split: uneven parts without sizes: axis 0 has 5 elements, ")
 
@@ -101,7 +101,7 @@ def test_a_folder_is_told_of_batch(folder: Path, check: Invoke) -> None:
 
 
 def test_reports_are_shown_apart_and_only_if_their_engine_is_named(check: Invoke) -> None:
-    assert check("stepped.onnx", "-q").out == "stepped.onnx: no known defect of 5 engines"
+    assert check("stepped.onnx", "-q").out == "stepped.onnx: no known defect (checked for 5 engines)"
     check("stepped.onnx", "--engines", "onnxruntime")
     out = check("stepped.onnx", "--engines", "opencv,onnxruntime-webgl", code=1).out
     assert out.split("\n") == [
@@ -174,7 +174,7 @@ def test_families_are_the_engines_that_were_tried() -> None:
 def test_the_plugin_is_asked_about_what_openvino_reads(check: Invoke) -> None:
     pytest.importorskip("openvino")
     out = check("clean.onnx", "--engines", "openvino-cpu,openvino-onnx").out
-    assert out == "no known defect of openvino-onnx and openvino-cpu"
+    assert out == "no known defect (checked for openvino-onnx and openvino-cpu)"
 
 
 def test_json_has_the_rules_and_the_findings(check: Invoke) -> None:
@@ -230,7 +230,7 @@ def test_commands_of_github_are_escaped(folder: Path, check: Invoke) -> None:
     assert first.startswith(
         "::warning file=100%25%2Ca%3Ab.onnx,title=fragile%3A sizes-that-fix-an-open-axis::1 Split: sizes that fix"
     )
-    assert last == "100%,a:b.onnx: 1 fragile, no known defect of 5 engines"
+    assert last == "100%,a:b.onnx: 1 fragile, no known defect (checked for 5 engines)"
     assert error.startswith("::error file=broken.onnx,title=not checked::'broken.onnx': ")
 
 
