@@ -533,10 +533,6 @@ class TestLayouts:
         _, message = refusal(Region.of((4, 6), (range(4), range(1, 3))), output_layout={"n0": (0, 1)})
         assert "the output's strides may put two elements at one address" in message
 
-    def test_a_permutation_and_its_letters_are_the_same(self) -> None:
-        region = Region.of((2, 3, 4, 5), (range(2), range(1, 3), range(4), range(5)))
-        assert lower_one(region, input_layout="NHWC") == lower_one(region, input_layout="0,2,3,1")
-
 
 # Any region, element type, layout and level: the bytes that arrive are the bytes selected.
 

@@ -54,9 +54,6 @@ class TestStridesPage:
     ) -> None:
         assert memory_of(text, sizes, strides) == memory
 
-    def test_offset_of_h_is_the_dot_product_7(self) -> None:
-        assert element_offset((1, 0, 1), (6, 3, 1)) == 7
-
     def test_packed_2x2x3_has_12_addresses(self) -> None:
         tensor = BufferTensor.of(F32, (2, 2, 3), (6, 3, 1))
         assert tensor.physical_size == tensor.element_count == 12
@@ -109,7 +106,6 @@ class TestBufferSize:
         [
             (DataType.FLOAT16, (1, 3, 5), None, 32),
             (DataType.FLOAT16, (1, 3, 5), (15, 5, 1), 32),
-            (DataType.UINT8, (2, 3), (5, 1), 8),
             (DataType.UINT8, (1, 3, 5), (0, 0, 1), 8),
             (DataType.INT4, (7,), None, 4),
             (DataType.UNKNOWN, (7,), None, 0),
