@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
+from sliceport.directml.operators import Operator, Slice, Slice1, Split
 from sliceport.directml.program import Call, LoweredNode, Program
 from sliceport.report.table import printable, table
 from sliceport.wording import count_of
@@ -123,17 +123,18 @@ def _format_call(call: Call, verbose: bool) -> str:
 
 
 def _format_parameters(operator: Operator) -> str:
-    """Return the parameters of an operator, each after a space."""
+    """Return the parameters of an operator after a space, and the strides of its tensors unless all are packed."""
+    text = ""
     if isinstance(operator, Slice | Slice1):
         prefix = "input_window_" if isinstance(operator, Slice1) else ""
         fields = ("offsets", "sizes", "strides")
-        return "".join(f" {name} {_format_dims(getattr(operator, prefix + name))}" for name in fields)
-    if isinstance(operator, Split):
+        text = "".join(f" {name} {_format_dims(getattr(operator, prefix + name))}" for name in fields)
+    elif isinstance(operator, Split):
         parts = [tensor.sizes[operator.axis] for tensor in operator.output_tensors]
-        return f" axis {operator.axis} into {_format_dims(parts)}"
-    assert isinstance(operator, ElementWiseIdentity)
-    strides = [_format_dims(tensor.effective_strides) for tensor in (operator.input_tensor, operator.output_tensor)]
-    return f" strides {strides[0]} to {strides[1]}"
+        text = f" axis {operator.axis} into {_format_dims(parts)}"
+    read, *written = [_format_dims(tensor.strides) for tensor in (operator.input_tensor, *operator.outputs)]
+    is_packed = {read, *written} == {"packed"}
+    return text if is_packed else f"{text}, tensor strides {read} to {', '.join(dict.fromkeys(written))}"
 
 
 def _format_dims(values: Sequence[int] | None) -> str:
