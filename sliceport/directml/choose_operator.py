@@ -45,13 +45,9 @@ def choose_split(copy: StridedCopy, element: str, level: FeatureLevel) -> Operat
 
 
 def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, selects_all: bool) -> Operator:
-    """Return the operator for a copy to one output.
+    """Return the operator for a copy to one output; `element` is the ONNX name of the element type.
 
-    Args:
-        copy: The copy.
-        element: ONNX name of the element type.
-        level: The feature level.
-        selects_all: Whether the output is the whole input, so that only the layout can differ.
+    If `selects_all`, the output is the whole input, so that only the layout can differ.
 
     Raises:
         NotLoweredError: No operator can perform the copy at this level.

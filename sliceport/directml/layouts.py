@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sliceport.arguments import read_integers
+from sliceport.arguments import read_integers, read_mapping
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.tensor import axis_order, packed_strides
 from sliceport.errors import UsageError
@@ -64,12 +64,9 @@ def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
     """Return a layout in the form that `Options` accepts. A str is returned unchecked, because `Options` checks it."""
     if layout is None or isinstance(layout, str):
         return layout
-    if not isinstance(layout, Mapping):
-        raise UsageError(
-            "a layout must be an axis order such as 'NHWC' or '0,2,3,1', or a mapping from names of values to strides, "
-            f"got {layout!r}."
-        )
-    return {name: read_integers(strides, f"the strides of value {name!r}") for name, strides in layout.items()}
+    rule = "a layout must be an axis order (NHWC or 0,2,3,1) or"
+    strides_by_name = read_mapping(layout, rule, "values to strides")
+    return {name: read_integers(strides, f"the strides of value {name!r}") for name, strides in strides_by_name.items()}
 
 
 def is_requested(layout: str | dict[str, Strides] | None, value: str, rank: int) -> bool:
