@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sliceport.directml.operators import Operator, Slice, Slice1, Split
 from sliceport.directml.program import Call, LoweredNode, Program
+from sliceport.directml.tensor import axis_order
 from sliceport.report.table import printable, table
+from sliceport.slicing.node import Resolved
 from sliceport.wording import count_of
 
 if TYPE_CHECKING:
@@ -28,6 +30,18 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
     head = [table(rows, columns)] if program.nodes else ["no slicing nodes in this model"]
     lines = [f"refused: {lowered.reason.message}" for lowered in program.nodes if lowered.reason]
     return "\n".join([*head, *map(printable, _share_hints(lines)), program_summary(program)])
+
+
+def list_layout_notes(program: Program, layouts: Mapping[str, str | None]) -> list[str]:
+    """Return a note for each of the two axis orders `input_layout` and `output_layout` whose rank no tensor has."""
+    nodes = [lowered.node for lowered in program.nodes if isinstance(lowered.node, Resolved)]
+    notes = []
+    for side in ("input", "output"):
+        layout = layouts[f"{side}_layout"]
+        ranks = {len(getattr(cut.region, f"{side}_shape")) for node in nodes for cut in node.cuts}
+        if nodes and layout and len(axis_order(layout)) not in ranks:
+            notes.append(f"note: layout {layout} has no effect on the {side}s of slicing nodes: none has as many axes")
+    return notes
 
 
 def _share_hints(lines: list[str]) -> list[str]:

@@ -54,6 +54,11 @@ class TestLower:
         out = invoke("lower", models / "rule_siblings.onnx", "-v", "--output-layout", "2,0,1").out
         assert " axis 1 into [3,5], tensor strides packed to [3,1,6], [5,1,10]\n" in out
 
+    def test_layout_of_another_rank_is_a_note(self, invoke: Invoke, models: Path) -> None:
+        out = invoke("lower", models / "rule_siblings.onnx", "--input-layout", "NHWC", "--output-layout", "2,0,1").out
+        notes = [line for line in out.splitlines() if line.startswith("note: ")]
+        assert notes == ["note: layout NHWC has no effect on the inputs of slicing nodes: none has as many axes"]
+
     def test_a_refusal_is_exit_1_and_said_in_full(self, invoke: Invoke, models: Path) -> None:
         out = invoke("lower", models / "rule_rank_limit.onnx", code=1).out
         assert "refused: Slice 'slice_y': not lowered: 9 dimensions remain" in out
