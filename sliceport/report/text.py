@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sliceport.directml.operators import Operator, Slice, Slice1, Split
 from sliceport.directml.program import Call, LoweredNode, Program
@@ -32,14 +32,14 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
     return "\n".join([*head, *map(printable, _share_hints(lines)), program_summary(program)])
 
 
-def list_layout_notes(program: Program, layouts: Mapping[str, str | None]) -> list[str]:
-    """Return a note for each of the two axis orders `input_layout` and `output_layout` whose rank no tensor has."""
+def list_layout_notes(program: Program, options: Mapping[str, Any]) -> list[str]:
+    """Return a note for each axis order in the options of `sliceport.lower` whose rank no tensor has."""
     nodes = [lowered.node for lowered in program.nodes if isinstance(lowered.node, Resolved)]
     notes = []
     for side in ("input", "output"):
-        layout = layouts[f"{side}_layout"]
+        layout = options.get(f"{side}_layout")
         ranks = {len(getattr(cut.region, f"{side}_shape")) for node in nodes for cut in node.cuts}
-        if nodes and layout and len(axis_order(layout)) not in ranks:
+        if nodes and isinstance(layout, str) and len(axis_order(layout)) not in ranks:
             notes.append(f"note: layout {layout} has no effect on the {side}s of slicing nodes: none has as many axes")
     return notes
 
