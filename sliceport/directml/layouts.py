@@ -64,8 +64,7 @@ def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
     """Return a layout in the form that `Options` accepts. A str is returned unchecked, because `Options` checks it."""
     if layout is None or isinstance(layout, str):
         return layout
-    rule = "a layout must be an axis order (NHWC or 0,2,3,1) or"
-    strides_by_name = read_mapping(layout, rule, "values to strides")
+    strides_by_name = read_mapping(layout, "a layout must be an axis order (NHWC or 0,2,3,1) or", "values to strides")
     return {name: read_integers(strides, f"the strides of value {name!r}") for name, strides in strides_by_name.items()}
 
 
@@ -93,8 +92,7 @@ def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Seq
             f"strides {list(strides)} do not fit value {value!r} of shape {list(shape)}; give one stride of at least 0 "
             "for each axis."
         )
-    is_packed = _strides_of_longer_axes(shape, strides) == _strides_of_longer_axes(shape, None)
-    return None if is_packed else strides
+    return None if _strides_of_longer_axes(shape, strides) == _strides_of_longer_axes(shape, None) else strides
 
 
 def has_same_layout(region: Region, input_strides: Strides | None, output_strides: Strides | None) -> bool:

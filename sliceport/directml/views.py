@@ -33,7 +33,8 @@ class Buffers:
 
     def locate_input(self, node: Resolved) -> Location:
         """Return the location of a node's input."""
-        for depth in range(len(node.scope), -1, -1):  # the value may belong to a graph around the node's graph
+        outermost = 0 if node.may_capture else len(node.scope)
+        for depth in range(len(node.scope), outermost - 1, -1):
             output = self._outputs.get((node.scope[:depth], node.input))
             if output is not None:
                 return output
@@ -42,7 +43,6 @@ class Buffers:
 
     def store_output(self, cut: Cut, node: Resolved) -> None:
         """Store the location of an output that a lowered node writes, for later nodes. A view keeps its location."""
-        # `find_alias` has already stored the location of a view.
         self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
     def output_strides(self, cut: Cut) -> Strides | None:

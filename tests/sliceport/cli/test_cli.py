@@ -56,8 +56,9 @@ class TestLower:
 
     def test_layout_of_another_rank_is_a_note(self, invoke: Invoke, models: Path) -> None:
         out = invoke("lower", models / "rule_siblings.onnx", "--input-layout", "NHWC", "--output-layout", "2,0,1").out
-        notes = [line for line in out.splitlines() if line.startswith("note: ")]
-        assert notes == ["note: layout NHWC has no effect on the inputs of slicing nodes: none has as many axes"]
+        assert out.startswith(
+            "note: layout NHWC has no effect on the inputs of slicing nodes: none has as many axes\nnode "
+        )
 
     def test_a_refusal_is_exit_1_and_said_in_full(self, invoke: Invoke, models: Path) -> None:
         out = invoke("lower", models / "rule_rank_limit.onnx", code=1).out
