@@ -30,8 +30,7 @@ def lower(model: AnyModel, *, input_shapes: Mapping[str, Sequence[int]] | None =
     """Lower every Slice, StridedSlice and Split of a model to DirectML operators.
 
     Args:
-        model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or a `CheckedModel`; it is not changed. Weights
-            are not read.
+        model: A path, `onnx.ModelProto`, `onnx_ir.Model` or `CheckedModel`. It is not changed, and no weights are read.
         input_shapes: Shapes for inputs whose shape the model leaves open, by name.
         options: Feature level, layouts and views, as for `sliceport.lower`.
 

@@ -74,6 +74,7 @@ def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _R
         "input": (data.name or "") if data is not None else "",
         "outputs": tuple([output.name or "" for output in node.outputs]),
         "origin": model.origin(node),
+        "may_capture": data is not None and data.producer() is not None,
     }
     used = [bool(output.name) and (output.is_graph_output() or bool(output.uses())) for output in node.outputs]
     return _Record(node, fields, tuple(used))

@@ -45,13 +45,9 @@ def choose_split(copy: StridedCopy, element: str, level: FeatureLevel) -> Operat
 
 
 def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, selects_all: bool) -> Operator:
-    """Return the operator for a copy to one output.
+    """Return the operator for a copy to one output; `element` is the ONNX name of the element type.
 
-    Args:
-        copy: The copy.
-        element: ONNX name of the element type.
-        level: The feature level.
-        selects_all: Whether the output is the whole input, so that only the layout can differ.
+    If `selects_all`, the output is the whole input, so that only the layout can differ.
 
     Raises:
         NotLoweredError: No operator can perform the copy at this level.
@@ -145,27 +141,15 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
 def _build_slice1(
     copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int
 ) -> Slice1:
-    windows = [window(selected) for selected in copy.selected[0]]  # a Slice has one output
-    return Slice1(
-        input_tensor,
-        outputs[0],
-        input_tensor.rank,
-        (0,) * added_dims + tuple(axis.offset for axis in windows),
-        (1,) * added_dims + tuple(axis.size for axis in windows),
-        (1,) * added_dims + tuple(axis.stride for axis in windows),
-    )
+    ranges = (range(1),) * added_dims + copy.selected[0]  # a Slice has one output
+    offsets, sizes, strides = zip(*map(window, ranges), strict=True)
+    return Slice1(input_tensor, outputs[0], len(ranges), offsets, sizes, strides)
 
 
 def _build_slice(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int) -> Slice:
-    ranges = copy.selected[0]  # a Slice has one output
-    return Slice(
-        input_tensor,
-        outputs[0],
-        input_tensor.rank,
-        (0,) * added_dims + tuple(selected.start for selected in ranges),
-        (1,) * added_dims + tuple(map(len, ranges)),
-        (1,) * added_dims + tuple(selected.step for selected in ranges),
-    )
+    ranges = (range(1),) * added_dims + copy.selected[0]  # a Slice has one output
+    offsets, sizes, strides = zip(*((each.start, len(each), each.step) for each in ranges), strict=True)
+    return Slice(input_tensor, outputs[0], len(ranges), offsets, sizes, strides)
 
 
 def _build_split(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int) -> Split:

@@ -135,7 +135,10 @@ def _list_comments(lowered: LoweredNode) -> Iterator[str]:
     if lowered.reason is not None:
         yield f"refused: {_quote(lowered.reason.message)}"
     for alias in lowered.aliases:
-        yield f"alias: {_quote(alias.output)} is {_quote(alias.value)} from byte {alias.byte_offset} on"
+        text = f"alias: {_quote(alias.output)} is {_quote(alias.value)} from byte {alias.byte_offset} on"
+        if alias.tensor is not None:
+            text += f", with sizes {[*alias.tensor.sizes]} and strides {[*alias.tensor.effective_strides]}"
+        yield text
 
 
 def _quote(text: str) -> str:

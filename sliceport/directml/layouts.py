@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sliceport.arguments import read_integers
+from sliceport.arguments import read_integers, read_mapping
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.tensor import axis_order, packed_strides
 from sliceport.errors import UsageError
@@ -64,19 +64,19 @@ def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
     """Return a layout in the form that `Options` accepts. A str is returned unchecked, because `Options` checks it."""
     if layout is None or isinstance(layout, str):
         return layout
-    if not isinstance(layout, Mapping):
-        raise UsageError(
-            "a layout must be an axis order such as 'NHWC' or '0,2,3,1', or a mapping from names of values to strides, "
-            f"got {layout!r}."
-        )
-    return {name: read_integers(strides, f"the strides of value {name!r}") for name, strides in layout.items()}
+    strides_by_name = read_mapping(layout, "a layout must be an axis order (NHWC or 0,2,3,1) or", "values to strides")
+    return {name: read_integers(strides, f"the strides of value {name!r}") for name, strides in strides_by_name.items()}
+
+
+def is_requested(layout: str | dict[str, Strides] | None, value: str, rank: int) -> bool:
+    """Whether `layout` applies to the tensor named `value`, be the tensor packed row-major or not."""
+    if isinstance(layout, str):
+        return len(axis_order(layout)) == rank
+    return layout is not None and value in layout
 
 
 def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Sequence[int]) -> Strides | None:
-    """Return the strides that `layout` requests for the tensor named `value`, or None if it requests no strides.
-
-    A tensor without requested strides is packed row-major. An axis order requests no strides if it is row-major, or if
-    the value has another rank.
+    """Return the strides that `layout` requests for the tensor named `value`, or None for a packed row-major tensor.
 
     Raises:
         UsageError: The strides in `layout` do not fit the shape of the value.
@@ -84,28 +84,24 @@ def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Seq
     >>> find_strides("NHWC", "x", (1, 3, 4, 5))
     (60, 1, 15, 3)
     """
-    if layout is None:
+    if layout is None or not is_requested(layout, value, len(shape)):
         return None
-    if isinstance(layout, str):
-        order = axis_order(layout)
-        if len(order) != len(shape) or order == tuple(range(len(shape))):
-            return None
-        return packed_strides(shape, order)
-    strides = layout.get(value)
-    if strides is not None and (len(strides) != len(shape) or any(stride < 0 for stride in strides)):
+    strides = packed_strides(shape, axis_order(layout)) if isinstance(layout, str) else layout[value]
+    if len(strides) != len(shape) or any(stride < 0 for stride in strides):
         raise UsageError(
             f"strides {list(strides)} do not fit value {value!r} of shape {list(shape)}; give one stride of at least 0 "
             "for each axis."
         )
-    return strides
+    return None if _strides_of_longer_axes(shape, strides) == _strides_of_longer_axes(shape, None) else strides
 
 
 def has_same_layout(region: Region, input_strides: Strides | None, output_strides: Strides | None) -> bool:
     """Whether input and output of a region that selects all elements have the same strides on axes longer than 1."""
-    source = packed_strides(region.input_shape) if input_strides is None else input_strides
-    target = packed_strides(region.output_shape) if output_strides is None else output_strides
-    return _strides_of_longer_axes(region.input_shape, source) == _strides_of_longer_axes(region.output_shape, target)
+    source = _strides_of_longer_axes(region.input_shape, input_strides)
+    return source == _strides_of_longer_axes(region.output_shape, output_strides)
 
 
-def _strides_of_longer_axes(shape: Sequence[int], strides: Strides) -> list[int]:
+def _strides_of_longer_axes(shape: Sequence[int], strides: Strides | None) -> list[int]:
+    """Return the strides of the axes longer than 1, which alone decide where elements lie. None means packed."""
+    strides = packed_strides(shape) if strides is None else strides
     return [stride for size, stride in zip(shape, strides, strict=True) if size != 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sliceport.directml.elements import ELEMENT_BITS, find_carriers
-from sliceport.directml.layouts import Options, Strides, find_strides, has_same_layout
+from sliceport.directml.layouts import Options, Strides, find_strides, has_same_layout, is_requested
 from sliceport.directml.program import Alias, Binding
 from sliceport.directml.schema import SLICE, SLICE1
 from sliceport.directml.tensor import MINIMUM_ALIGNMENT, BufferTensor, element_offset, packed_strides
@@ -33,7 +33,8 @@ class Buffers:
 
     def locate_input(self, node: Resolved) -> Location:
         """Return the location of a node's input."""
-        for depth in range(len(node.scope), -1, -1):  # the value may belong to a graph around the node's graph
+        outermost = 0 if node.may_capture else len(node.scope)
+        for depth in range(len(node.scope), outermost - 1, -1):
             output = self._outputs.get((node.scope[:depth], node.input))
             if output is not None:
                 return output
@@ -42,7 +43,6 @@ class Buffers:
 
     def store_output(self, cut: Cut, node: Resolved) -> None:
         """Store the location of an output that a lowered node writes, for later nodes. A view keeps its location."""
-        # `find_alias` has already stored the location of a view.
         self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
     def output_strides(self, cut: Cut) -> Strides | None:
@@ -57,12 +57,12 @@ class Buffers:
         strided tensor that DirectML must be able to bind. Views are stored, so that later nodes read them.
         """
         region = cut.region
-        requested = self.output_strides(cut)
-        is_whole = region.selects_all and has_same_layout(region, source.strides, requested)
+        is_whole = region.selects_all and has_same_layout(region, source.strides, self.output_strides(cut))
         if is_whole and source.strides is None:
             return Alias(cut.output, source.binding.value)  # the input has no offset, because only a view has one
         is_forward = all(selected.step > 0 for selected in region.ranges)
-        may_be_view = is_whole or (self._options.views and requested is None and is_forward)
+        has_layout = is_requested(self._options.output_layout, cut.output, len(region.output_shape))
+        may_be_view = is_whole or (self._options.views and is_forward and not has_layout)
         return self._make_view(cut, node, source) if may_be_view else None
 
     def _make_view(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
+from sliceport.directml.operators import Operator, Slice, Slice1, Split
 from sliceport.directml.program import Call, LoweredNode, Program
+from sliceport.directml.tensor import axis_order
 from sliceport.report.table import printable, table
+from sliceport.slicing.node import Resolved
 from sliceport.wording import count_of
 
 if TYPE_CHECKING:
@@ -28,6 +30,18 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
     head = [table(rows, columns)] if program.nodes else ["no slicing nodes in this model"]
     lines = [f"refused: {lowered.reason.message}" for lowered in program.nodes if lowered.reason]
     return "\n".join([*head, *map(printable, _share_hints(lines)), program_summary(program)])
+
+
+def list_layout_notes(program: Program, options: Mapping[str, Any]) -> list[str]:
+    """Return a note for each axis order in the options of `sliceport.lower` whose rank no tensor has."""
+    nodes = [lowered.node for lowered in program.nodes if isinstance(lowered.node, Resolved)]
+    notes = []
+    for side in ("input", "output"):
+        layout = options.get(f"{side}_layout")
+        ranks = {len(getattr(cut.region, f"{side}_shape")) for node in nodes for cut in node.cuts}
+        if nodes and isinstance(layout, str) and len(axis_order(layout)) not in ranks:
+            notes.append(f"note: layout {layout} has no effect on the {side}s of slicing nodes: none has as many axes")
+    return notes
 
 
 def _share_hints(lines: list[str]) -> list[str]:
@@ -123,17 +137,18 @@ def _format_call(call: Call, verbose: bool) -> str:
 
 
 def _format_parameters(operator: Operator) -> str:
-    """Return the parameters of an operator, each after a space."""
+    """Return the parameters of an operator after a space, and the strides of its tensors unless all are packed."""
+    text = ""
     if isinstance(operator, Slice | Slice1):
         prefix = "input_window_" if isinstance(operator, Slice1) else ""
         fields = ("offsets", "sizes", "strides")
-        return "".join(f" {name} {_format_dims(getattr(operator, prefix + name))}" for name in fields)
-    if isinstance(operator, Split):
+        text = "".join(f" {name} {_format_dims(getattr(operator, prefix + name))}" for name in fields)
+    elif isinstance(operator, Split):
         parts = [tensor.sizes[operator.axis] for tensor in operator.output_tensors]
-        return f" axis {operator.axis} into {_format_dims(parts)}"
-    assert isinstance(operator, ElementWiseIdentity)
-    strides = [_format_dims(tensor.effective_strides) for tensor in (operator.input_tensor, operator.output_tensor)]
-    return f" strides {strides[0]} to {strides[1]}"
+        text = f" axis {operator.axis} into {_format_dims(parts)}"
+    read, *written = [_format_dims(tensor.strides) for tensor in (operator.input_tensor, *operator.outputs)]
+    is_packed = {read, *written} == {"packed"}
+    return text if is_packed else f"{text}, tensor strides {read} to {', '.join(dict.fromkeys(written))}"
 
 
 def _format_dims(values: Sequence[int] | None) -> str:

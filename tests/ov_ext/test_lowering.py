@@ -136,10 +136,15 @@ def test_open_shapes_and_run_time_indices_are_refused_until_they_are_known() -> 
 
 
 def test_nodes_of_bodies_have_a_scope() -> None:
-    model = if_model([4], lambda inner, _: make("Slice", [inner, *map(constant, ([1], [3], [1]))], ours=False))
+    model = if_model([8], lambda inner, _: make("Slice", [inner, *map(constant, ([1], [3], [1]))], ours=False))
     program = lower(model)
     assert [n.node.scope for n in program.nodes] == [("choice.then_body",), ("choice.else_body",)]
     assert program.summary["lowered"] == 2
+    (choice,) = (op for op in model.get_ops() if op.get_type_name() == "If")
+    view = make("Slice", [model.input(1).get_node(), *map(constant, ([4], [8], [1]))], ours=False)
+    view.set_friendly_name(choice.get_function(0).get_parameters()[0].get_friendly_name())
+    choice.input(1).replace_source_output(view.output(0))
+    assert [node.calls[0].input.byte_offset for node in lower(model, views=True).nodes[1:]] == [0, 0]  # not the view's
 
 
 @pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "f8e4m3", "i64", "i8", "u64", "u16", "boolean"])

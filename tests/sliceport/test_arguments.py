@@ -238,8 +238,8 @@ def test_arrays_of_other_libraries(onnx_file: Path) -> None:
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        ((1, 0), r"a layout must be an axis order such as 'NHWC' or '0,2,3,1', or a mapping .*, got \(1, 0\)"),
-        (3, "a layout must be an axis order .*, got 3"),
+        ((1, 0), r"a layout must be an axis order \(NHWC or .*\) or must map names of values to strides, got \(1, 0\)"),
+        ({3: (6, 1)}, "a layout .* must map names of values to strides, got 3 as a name"),
         ({"x": 3}, "the strides of value 'x' must be a sequence of integers, got 3"),
         ({"x": (6.0, 1)}, r"the strides of value 'x' must be a sequence of integers, got 6\.0"),
         ({"x": "61"}, "the strides of value 'x' must be a sequence of integers, got '61'"),

@@ -235,15 +235,17 @@ class TestScopes:
         assert [n.node.scope for n in program.nodes] == [("if_y.then_branch",), ("if_y.else_branch",)]
         assert program.summary["lowered"] == 2
 
-    def test_a_loop_body_is_lowered(self) -> None:
+    def test_a_loop_body_whose_input_hides_a_view_is_lowered(self) -> None:
         text = """g (float[4,6] x, int64 n) => (float[4,6] y) {
             go = Constant <value = bool {1}> ()
+            s = Constant <value_ints = [2]> ()  e = Constant <value_ints = [3]> ()  v = Slice (x, s, e)
             y, parts = Loop (n, go, x) <
                 body = b (int64 i, bool c, float[4,6] v) => (bool c_out, float[4,6] v_out, float[4,3] left) {
                     c_out = Identity (c)  left, right = Split <axis = 1> (v)  v_out = Concat <axis = 1> (right, left)
                 }> }"""
-        (node,) = sliceport.lower(parsed(text)).nodes
-        assert (node.verdict, node.node.scope) == ("lowered", ("y.body",))
+        view, node = sliceport.lower(parsed(text), views=True).nodes
+        assert (view.verdict, node.node.scope) == ("alias", ("y.body",))
+        assert (node.aliases[0].value, node.calls[0].input.value) == ("v", "v")
 
     def test_a_function_is_lowered_at_each_call(self, models: Path) -> None:
         program = sliceport.lower(models / "rule_function.onnx")

@@ -46,9 +46,19 @@ class TestLower:
         out = invoke("lower", models / "rule_identity.onnx", "-q").out
         assert out == "2 nodes: 2 alias; no operators moving 0 bytes; feature level 6.4\n"
 
-    def test_verbose_shows_the_windows(self, invoke: Invoke, models: Path) -> None:
+    def test_verbose_shows_the_windows_and_the_strides_of_tensors(self, invoke: Invoke, models: Path) -> None:
         out = invoke("lower", models / "rule_coalesce.onnx", "-v").out
-        assert "#0 SLICE1 FLOAT32 [60] offsets [15] sizes [30] strides [1]" in out
+        assert "#0 SLICE1 FLOAT32 [60] offsets [15] sizes [30] strides [1]\n" in out
+        out = invoke("lower", models / "rule_siblings.onnx", "-v", "--input-layout", "2,0,1").out
+        assert " axis 1 into [3,5], tensor strides [8,1,16] to packed\n" in out
+        out = invoke("lower", models / "rule_siblings.onnx", "-v", "--output-layout", "2,0,1").out
+        assert " axis 1 into [3,5], tensor strides packed to [3,1,6], [5,1,10]\n" in out
+
+    def test_layout_of_another_rank_is_a_note(self, invoke: Invoke, models: Path) -> None:
+        out = invoke("lower", models / "rule_siblings.onnx", "--input-layout", "NHWC", "--output-layout", "2,0,1").out
+        assert out.startswith(
+            "note: layout NHWC has no effect on the inputs of slicing nodes: none has as many axes\nnode "
+        )
 
     def test_a_refusal_is_exit_1_and_said_in_full(self, invoke: Invoke, models: Path) -> None:
         out = invoke("lower", models / "rule_rank_limit.onnx", code=1).out

@@ -38,6 +38,8 @@ def test_aliases_are_comments_and_no_call_is_an_empty_array() -> None:
     header = to_header(sliceport.lower(MODELS / "rule_identity.onnx"))
     assert "// alias: " in header
     assert "inline constexpr std::array<Call, 0> calls{};" in header
+    header = to_header(sliceport.lower(MODELS / "rule_siblings.onnx", views=True))
+    assert '"r" is "x" from byte 48 on, with sizes [2, 5, 4] and strides [32, 4, 1]\n' in header
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "trigraph??/", "größe", "\U0001f600", "a*/b"])

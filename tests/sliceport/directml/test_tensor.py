@@ -30,7 +30,6 @@ class TestStridesPage:
             ((2, 3), "WH", (1, 2)),
             ((2, 2, 3), "DHW", (6, 3, 1)),
             ((1, 1, 3, 5), "NCHW", (15, 15, 5, 1)),
-            ((1, 1, 3, 5), "NHWC", (15, 1, 5, 1)),
             ((2, 3, 4, 5, 6), "NCDHW", (360, 120, 30, 6, 1)),
             ((2, 3, 4, 5, 6), "NDHWC", (360, 1, 90, 18, 3)),
         ],
@@ -54,9 +53,6 @@ class TestStridesPage:
     ) -> None:
         assert memory_of(text, sizes, strides) == memory
 
-    def test_offset_of_h_is_the_dot_product_7(self) -> None:
-        assert element_offset((1, 0, 1), (6, 3, 1)) == 7
-
     def test_packed_2x2x3_has_12_addresses(self) -> None:
         tensor = BufferTensor.of(F32, (2, 2, 3), (6, 3, 1))
         assert tensor.physical_size == tensor.element_count == 12
@@ -71,7 +67,7 @@ class TestStridesPage:
         assert offsets == {33}
 
     def test_hw_pads_to_4d_with_leading_ones(self) -> None:
-        assert BufferTensor.of(F32, (3, 5)).padded_to(4).sizes == (1, 1, 3, 5)
+        assert BufferTensor.of(F32, (2, 3), (5, 1)).padded_to(4) == BufferTensor(F32, (1, 1, 2, 3), (10, 10, 5, 1), 32)
         assert BufferTensor(F32, (), (), 4).padded_to(2) == BufferTensor(F32, (1, 1), None, 4)
 
     def test_padding_keeps_strides_within_32_bits(self) -> None:
@@ -109,11 +105,7 @@ class TestBufferSize:
         [
             (DataType.FLOAT16, (1, 3, 5), None, 32),
             (DataType.FLOAT16, (1, 3, 5), (15, 5, 1), 32),
-            (DataType.UINT8, (2, 3), (5, 1), 8),
             (DataType.UINT8, (1, 3, 5), (0, 0, 1), 8),
-            (DataType.INT4, (7,), None, 4),
-            (DataType.UNKNOWN, (7,), None, 0),
-            (DataType.FLOAT64, (3,), None, 24),
             (DataType.UINT8, (1,), None, 4),
         ],
     )
@@ -152,11 +144,6 @@ class TestClassification:
         assert not BufferTensor.of(F32, (300, 300), (stride, 1)).may_overlap
         assert BufferTensor.of(F32, (300, 300), (299, 1)).may_overlap
 
-    def test_padded_leading_dimensions_keep_strides_valid(self) -> None:
-        tensor = BufferTensor.of(F32, (2, 3), (5, 1)).padded_to(4)
-        assert tensor.strides == (10, 10, 5, 1)
-        tensor.check("t")
-
 
 class TestChecks:
     @pytest.mark.parametrize(
@@ -190,11 +177,8 @@ class TestChecks:
     def test_good_alignments_pass(self, alignment: int) -> None:
         BufferTensor(F32, (2,), None, 8, alignment).check("t")
 
-    def test_a_size_that_is_not_a_multiple_of_4_passes(self) -> None:
+    def test_a_larger_buffer_whose_size_is_not_a_multiple_of_4_passes(self) -> None:
         BufferTensor(DataType.UINT8, (3,), None, 6).check("t")
-
-    def test_a_larger_buffer_passes(self) -> None:
-        BufferTensor(F32, (2,), None, 64).check("t")
 
     def test_strides_of_another_length_are_refused_when_computed(self) -> None:
         with pytest.raises(InvalidDescriptor, match="2 sizes need 2 strides, got 3"):
