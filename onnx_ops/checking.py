@@ -44,6 +44,7 @@ from onnx_ops.model.nodes import (
     node_name,
     read_elements,
     read_int,
+    read_ints,
     sizes_of,
 )
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
@@ -84,12 +85,13 @@ _WITH_REPORTS: Mapping[str, Defects] = {
 }
 """By the id of a defect: the reports about other engines that apply to the same nodes."""
 _CHECKED_OPERATORS = frozenset(
-    (*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape", "Loop")
+    (*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape", "Loop", "Squeeze")
 )
 _Findings = Iterator[tuple[Defect, Kind, str]]
 """Defects with the kind of finding and a detail, which may be empty."""
 _ENDS, _STEPS = 2, 4  # indices of inputs of Slice
 _INT32_MIN = -(2**31)
+_UNSORTED_AXES_OPSET = 11  # the first operator set in which onnxruntime infers a Squeeze correctly in any order of axes
 
 
 def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFindings:
@@ -176,7 +178,7 @@ class _Checker:
                 yield from self._check_other(scope, node)
 
     def _check_other(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a Reshape, MatMul, ConstantOfShape, Einsum or ConvTranspose.
+        """Find the defects of a Reshape, MatMul, ConstantOfShape, Einsum, ConvTranspose or Squeeze.
 
         Raises:
             InvalidSlice, DynamicSlice: An attribute is not valid or not known.
@@ -201,6 +203,10 @@ class _Checker:
             yield from self._check_divisors(onnxruntime_defects.EINSUM_OF_EMPTY, node, find_einsum_divisors(node))
         elif node.op_type == "ConvTranspose":
             yield from _with_reports(conv_transpose_defects(node, self._opset))
+        elif node.op_type == "Squeeze" and self._opset < _UNSORTED_AXES_OPSET:
+            axes = list(read_ints(node, "axes") or ())
+            if axes != sorted(axes):
+                yield onnxruntime_defects.UNSORTED_AXES, "defect", ""
 
     def _check_reshape(self, data: ValueView, target: Sequence[ValueView | int]) -> _Findings:
         """Report a Reshape to `target`, with a -1 and without allowzero, that fails if an open size is 0.

@@ -28,7 +28,7 @@ _SIZED_BY_ELEMENTS = frozenset(
 class Trust(Enum):
     """Values whose declared numbers a propagation uses, besides those of the inputs of the model.
 
-    For the outputs of nodes in functions, `ALL` has the same effect as `CUSTOM`. See also `holds_for_all_sizes`.
+    In functions that are not inlined, `ALL` has the same effect as `CUSTOM`. See also `holds_for_all_sizes`.
     """
 
     ALL = "all values"

@@ -204,8 +204,8 @@ class _Propagation:
                     if outputs is None:
                         is_trusted = self._trust is not Trust.NONE and holds_for_all_sizes(declared, node, inputs)
                     else:
-                        # Trials confirm no numbers that a function declares, and none of elements of a sequence.
-                        is_trusted = self._trust is Trust.ALL and is_reported and declared.HasField("tensor_type")
+                        # Trials confirm no numbers of elements of a sequence.
+                        is_trusted = self._trust is Trust.ALL and declared.HasField("tensor_type")
                     completed = fill_in_declared(inferred, declared, uses_numbers=is_trusted)
             facts = self._enforce_limits(completed)
             if name:
@@ -310,8 +310,12 @@ class _Propagation:
         inner = Scope(None, opsets, attributes, scope.depth + 1)  # a function does not see the values around its call
         inner.facts = dict(zip(function.input, inputs, strict=False))
         inner.declare(function.value_info)
+        trust = self._trust
+        if trust is Trust.ALL:  # trials confirm no numbers that a function or a body in it declares
+            self._trust = Trust.CUSTOM
         for body_node in function.node:
             self._visit_node(body_node, inner, is_reported=False)
+        self._trust = trust
         return [inner.facts.get(name, NO_FACTS) for name in function.output]
 
     def _infer_by_onnx(

@@ -12,7 +12,7 @@ from onnx_ops.model.conditions import MAX_MATMUL_AXES, einsum_defects, einsum_te
 from onnx_ops.model.empty_axes import merge_transposes
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_reshape, build_with_axes
+from onnx_ops.passes.builders import build_constant, build_gather, build_reshape, build_with_axes
 from onnx_ops.passes.edits import detach_inputs
 from onnx_ops.passes.outcome import SKIPS, Skip
 
@@ -26,15 +26,13 @@ class EinsumForDirectMLPass(NodePass):
     1. A ReduceSum sums over each label that only one tensor has and the output lacks. A Transpose and a Reshape arrange
        each tensor as a stack of matrices: batch labels (in both tensors and the output), rows (labels of one tensor
        and the output), and one axis for the summed labels. They also arrange the product in the order of the output.
+       If a label may have size 1 in one tensor alone, and MatMul may not broadcast it, an Expand does.
 
     Given: y = Einsum(x[2,3,4], x2[5,3,4], equation="abc,dbc->ad")
     Result: a = Reshape(x, [0, 12]); b = Transpose(x2, perm=[1,2,0]); c = Reshape(b, [12, 5]); y = MatMul(a, c)
 
     Reported and not fixed:
     - a tensor of unknown rank, or with a label twice;
-    - a label known to have size 1 in one tensor alone, if it is summed, if a summed size may be 0, or if batch labels
-      have to be joined to one axis;
-    - two labels joined to one axis that are open, each in another tensor, because both sizes may be 1;
     - sizes, not known or 0, that a Reshape can neither copy nor infer;
     - two row labels whose sizes may be 0, if there are batch labels: onnxruntime's MatMul does not broadcast 1 to 0;
     - a tensor from a Transpose whose perm is not valid, or that each call of a function sets.
@@ -71,13 +69,19 @@ class EinsumForDirectMLPass(NodePass):
         first, second = (value for value in node.inputs if value is not None)
         first_sizes = dict(zip(left, shapes[0], strict=True))
         second_sizes = dict(zip(right, shapes[1], strict=True))
-        # A size of 1 is broadcast to the size in the other tensor.
-        sizes = first_sizes | {label: size for label, size in second_sizes.items() if size != 1 or label not in left}
+        sizes = first_sizes | second_sizes
+        for label in first_sizes.keys() & second_sizes.keys():
+            pair = {first_sizes[label], second_sizes[label]}  # a size of 1 is broadcast to the other size
+            sizes[label] = next(iter(pair - {1, None}), None if None in pair else 1)
+        first_dims, second_dims = (self.value_info.dims.get(value, ()) for value in (first, second))
+        common = set(zip(left, first_dims, strict=False)) & set(zip(right, second_dims, strict=False))
+        equal = {label for label, dims in common if None not in dims}
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
             # Only the left tensor keeps its own labels as separate axes, so it has to be the one with more such labels.
             left, right, first, second = right, left, second, first
+            first_sizes, second_sizes = second_sizes, first_sizes
         shared = [label for label in left if label in right]
         summed = "".join(label for label in shared if label not in output_labels)
         batch = [label for label in shared if label in output_labels]
@@ -89,18 +93,18 @@ class EinsumForDirectMLPass(NodePass):
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
-        # onnxruntime broadcasts any label of size 1 in an Einsum, but only batch axes in a MatMul.
-        unequal = {label for label in shared if (first_sizes[label] == 1) != (second_sizes[label] == 1)}
-        # If a sum has no terms, onnxruntime's MatMul does not broadcast: the result has the left tensor's batch axes.
-        may_sum_nothing = not all(sizes[label] for label in summed)
-        if not unequal.isdisjoint(summed) or (unequal and (batch_groups != batch or may_sum_nothing)):
-            raise Skip("a label has size 1 in one tensor alone")
-        # At run time, label a may have size 1 in the left tensor, and label b in the right one. Then the joined axis is
-        # b on the left and a on the right, and the MatMul wrongly pairs them if their sizes are equal.
+        # In an Einsum, onnxruntime broadcasts each label of size 1. In a MatMul, it broadcasts only batch axes, none to
+        # a size of 0, and none if a sum has no terms.
+        broadcast_axes = batch_groups if all(sizes[label] for label in summed) else []
+        unequal = set(shared) - equal - {label for label in broadcast_axes if sizes.get(label)}
         pairs = [(first_sizes, second_sizes), (second_sizes, first_sizes)]
-        open_labels = [{label for label in shared if own[label] is None and other[label]} for own, other in pairs]
-        if any(all(not labels.isdisjoint(group) for labels in open_labels) for group in [summed, *batch_groups]):
-            raise Skip("two labels are open, each in another tensor")
+        repeated = [
+            {label for label in unequal if own[label] in (1, None) and other[label] != 1} for own, other in pairs
+        ]
+        first, second = (
+            _expand(nodes, first, left, repeated[0], second, right, sizes),
+            _expand(nodes, second, right, repeated[1], first, left, sizes),
+        )
         # After the batch axes, the right tensor needs an axis of size 1 for each row axis except the last. If there are
         # no batch axes, the MatMul adds these axes itself.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
@@ -128,6 +132,32 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
         return value, labels
     nodes += build_with_axes("ReduceSum", value, axes, opset, keepdims=0)
     return nodes[-1].outputs[0], "".join(label for label in labels if label in kept)
+
+
+def _expand(
+    nodes: list[ir.Node],
+    value: ir.Value,
+    labels: str,
+    repeated: set[str],
+    other: ir.Value,
+    others: str,
+    sizes: LabelSizes,
+) -> ir.Value:
+    """Add an Expand of the `repeated` labels, if any, from size 1 to their sizes in `other`. Return its output.
+
+    `others` are the labels of `other`.
+    """
+    if not repeated:
+        return value
+    if all(sizes[label] is not None for label in repeated):
+        nodes.append(build_constant([sizes[label] or 0 if label in repeated else 1 for label in labels]))
+    else:
+        shape, one = ir.node("Shape", [other]), build_constant([1])
+        nodes += [shape, one, ir.node("Concat", [shape.outputs[0], one.outputs[0]], {"axis": 0})]
+        axes = [others.index(label) if label in repeated else len(others) for label in labels]
+        nodes += build_gather(nodes[-1].outputs[0], 0, axes)  # the last element, 1, keeps the size of an axis
+    nodes.append(ir.node("Expand", [value, nodes[-1].outputs[0]]))
+    return nodes[-1].outputs[0]
 
 
 def _arrange(

@@ -40,6 +40,11 @@ def rules() -> Any:
             finally:
                 facts_by_value.clear()
 
+    def copy_facts(value: ir.Value, source: ir.Value) -> ir.Value:
+        if source in facts_by_value:
+            facts_by_value[value] = facts_by_value[source]
+        return value
+
     def sizes_of(value: ir.Value) -> Sizes | None:
         dims = facts_by_value.get(value, NO_FACTS).dims
         return None if dims is None else tuple([dim if isinstance(dim, int) else None for dim in dims])
@@ -63,7 +68,8 @@ def rules() -> Any:
             return result
 
         def rewrite(self, op: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
-            return _write_slice(op, x, self._entries)  # `check` has just set the entries for this match
+            # `check` has just set the entries for this match.
+            return copy_facts(_write_slice(op, x, self._entries), second)
 
     class RemoveIdentitySlices(RewriteRuleClassBase):
         """A Slice that keeps all elements."""
@@ -80,8 +86,8 @@ def rules() -> Any:
                 return result.fail(str(reason))
             return result if is_whole else result.fail("the Slice does not keep all elements")
 
-        def rewrite(self, op: Any, x: ir.Value, sliced: ir.Value) -> Any:  # noqa: ARG002
-            return op.Identity(x)
+        def rewrite(self, op: Any, x: ir.Value, sliced: ir.Value) -> Any:
+            return copy_facts(op.Identity(x), sliced)
 
     rule_classes: list[Any] = [ComposeSlices, RemoveIdentitySlices]
     return InferringRuleSet([rule_class.rule() for rule_class in rule_classes])

@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +18,7 @@ from onnx_ops.model.conditions import check_node
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import CONTESTED, is_slicing, node_name
-from onnx_ops.model.views import Array, Sizes, sizes_of_shape
+from onnx_ops.model.views import Array, Dims, Sizes, sizes_of_shape
 from onnx_ops.model.walk import all_nodes, model_graphs
 from onnx_ops.passes.contested_nodes import build_probe, mark_contested, unmark
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
@@ -32,6 +33,8 @@ class ValueInfo:
 
     Attributes:
         sizes: For each value of known rank, the size of each axis, None for an open one.
+        dims: For each value of known rank, a tuple for each axis: the size of the axis in each copy of the value (see
+            `record`), as a number, a symbol, or None.
         types: The types.
         constants: The facts about each value whose inferred elements are the same for all inputs of the model.
         invalid: For each invalid slicing node, the rule that it breaks and the value that breaks the rule.
@@ -40,6 +43,7 @@ class ValueInfo:
     """
 
     sizes: dict[ir.Value, Sizes] = field(default_factory=dict)
+    dims: dict[ir.Value, Sequence[Dims]] = field(default_factory=dict)
     types: dict[ir.Value, ir.TypeProtocol] = field(default_factory=dict)
     constants: dict[ir.Value, Facts] = field(default_factory=dict)
     invalid: dict[ir.Node, str] = field(default_factory=dict)
@@ -51,11 +55,11 @@ class ValueInfo:
         return [InvalidNode(node_name(node), node.op_type, reason) for node, reason in self.invalid.items()]
 
     def copy_entry(self, value: ir.Value, source: ir.Value) -> None:
-        """Copy the recorded sizes and type of `source` to `value`."""
-        if source in self.sizes:
-            self.sizes[value] = self.sizes[source]
-        if source in self.types:
-            self.types[value] = self.types[source]
+        """Copy the recorded sizes, dims and type of `source` to `value`."""
+        entries: list[dict[ir.Value, Any]] = [self.sizes, self.dims, self.types]
+        for entry in entries:
+            if source in entry:
+                entry[value] = entry[source]
 
     def dtype(self, value: ir.Value) -> ir.DataType | None:
         """Return the element type of a tensor. Return None if it is unknown, or the value is not a tensor."""
@@ -77,9 +81,12 @@ class ValueInfo:
         common_type = types.pop() if len(types) == 1 else None
         if common_type is not None:
             self.types[value] = common_type
-        shapes = [sizes_of_shape(copy.shape) for copy in copies if copy is not None and copy.shape is not None]
+        shapes = [copy.shape for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
-            self.sizes[value] = tuple([axis[0] if len(set(axis)) == 1 else None for axis in zip(*shapes, strict=True)])
+            dims = [[dim if isinstance(dim, int) else dim.value for dim in shape] for shape in shapes]
+            self.dims[value] = list(zip(*dims, strict=True))
+            common = [axis[0] if len(set(axis)) == 1 else None for axis in self.dims[value]]
+            self.sizes[value] = tuple([size if isinstance(size, int) else None for size in common])
         if any(each.is_misdeclared for each in facts):
             self.misdeclared.add(value)
         if any(each.is_resized for each in facts):

@@ -69,6 +69,12 @@ def test_target_is_not_named_once_it_was_applied(defect: Defect) -> None:
             assert defect not in [left.defect for left in sliceport.check(hardened, engines=[one.engine]).findings]
 
 
+@pytest.mark.parametrize(("axes", "opset"), [("0, 2", 10), ("0", 1), ("2, 0", 11)])
+def test_squeeze_of_sorted_axes_or_of_a_newer_operator_set_is_right(axes: str, opset: int) -> None:
+    model = parse(f"(float[1,3,1] x) => (float y) {{ a = Squeeze<axes = [{axes}]>(x)  y = Relu(a) }}", opset)
+    assert not sliceport.check(model, engines=["all"]).findings
+
+
 def test_target_tensorrt_removes_an_empty_result_that_a_concat_reads() -> None:
     graph = "(float[4] x) => (float[n] y) <int64[1] two = {2}> { e = Slice(x, two, two)  y = Concat<axis = 0>(x, e) }"
     model = parse(graph, 13)

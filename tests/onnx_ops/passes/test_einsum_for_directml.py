@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 from fatal_sizes import find_fatal_sizes
 from onnx_models import parse
-from sessions import compute
+from sessions import compute, open_session
 
 from onnx_ops.model.conditions import einsum_defects
 from onnx_ops.model.io import from_proto
@@ -70,23 +70,53 @@ def test_einsum_that_the_provider_computes_stays(equation: str) -> None:
     assert harden_for_directml(einsum(equation)).changes == ()
 
 
+def declare(equation: str, left: str, right: str) -> ir.Model:
+    graph = f'(float[{left}] x0, float[{right}] x1) => (float y) {{ y = Einsum<equation = "{equation}">(x0, x1) }}'
+    return from_proto(parse(graph, 18))
+
+
 @pytest.mark.parametrize(
     ("equation", "left", "right"),
     [
         ("abc,dbc->ad", "2,1,4", "5,3,4"),
-        ("abc,dbc->ad", "2,3,4", "5,1,4"),
+        ("abc,dbc->ad", "2,b,4", "5,3,4"),
         ("abc,dbc->ad", "2,1,4", "5,n,4"),
+        ("abc,dbc->ad", "2,m,4", "5,n,4"),
+        ("ab,ba->a", "a,2", "2,m"),
+        ("ab,ba->a", "a,b", "m,n"),
         ("bca,bac->b", "1,2,n", "4,n,2"),  # onnxruntime's MatMul of [1, 1, 0] and [4, 0, 1] returns 1 element, not 4
-        # For n = 1, a Reshape would join [3, 1] and [1, 3] to sums of as many terms.
-        ("abcd,bafd->fc", "3,n,6,4", "3,n,6,4"),
-        ("abcd,dbfc->bcdf", "4,6,4,n", "4,6,4,n"),
-        ("abc,dbc->ad", "2,4294967296,4294967296", "5,4294967296,4294967296"),
+        # A Reshape joins labels to one axis: for n = 1, [3, 1] and [1, 3], which the MatMul would pair.
+        ("abcd,bafd->fc", "3,n,2,2", "m,3,2,2"),
+        ("abcd,dbfc->bcdf", "2,3,2,n", "2,3,m,2"),
     ],
-    ids=["left", "right", "open", "nothing summed", "open in both sums", "open in both batches", "too large"],
 )
-def test_einsum_that_broadcasts_a_summed_label_or_a_batch_is_named(equation: str, left: str, right: str) -> None:
-    graph = f'(float[{left}] x, float[{right}] z) => (float y) {{ y = Einsum<equation = "{equation}">(x, z) }}'
-    (change,) = harden_for_directml(from_proto(parse(graph, 18))).changes
+def test_einsum_that_broadcasts_a_label_computes_the_same(equation: str, left: str, right: str) -> None:
+    model = declare(equation, left, right)
+    (change,) = harden_for_directml(model).changes
+    assert change.replacement == "MatMul"
+    names = sorted({*filter(str.isalpha, f"{left},{right}".split(","))})
+    session = open_session(ir.serde.serialize_model(model), optimized=False)
+    for sizes in product(range(4), repeat=len(names)):
+        size_of = dict(zip(names, sizes, strict=True))
+        shapes = [[size_of[size] if size in names else int(size) for size in each.split(",")] for each in (left, right)]
+        data = [np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape) for shape in shapes]
+        try:
+            expected = np.einsum(equation, *data)
+        except ValueError:  # two sizes of a label differ, and none is 1
+            continue
+        np.testing.assert_array_equal(session.run(None, {"x0": data[0], "x1": data[1]})[0], expected)
+
+
+def test_einsum_of_equal_symbols_needs_no_expand() -> None:
+    model = declare("abg,gab->ab", "a,b,g", "g,a,b")
+    harden_for_directml(model)
+    assert "Expand" not in {node.op_type for node in model.graph}
+
+
+def test_einsum_of_too_large_sizes_is_named() -> None:
+    (change,) = harden_for_directml(
+        declare("abc,dbc->ad", "2,4294967296,4294967296", "5,4294967296,4294967296")
+    ).changes
     assert change.replacement is None
 
 
@@ -216,3 +246,13 @@ def test_provider_needs_the_rewrite(directml: Device, equation: str) -> None:
     assert not is_right
     harden_for_directml(model)
     np.testing.assert_allclose(run_provider(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_provider_computes_an_einsum_that_may_broadcast(directml: Device, length: int) -> None:
+    model = declare("abc,dbc->ad", "2,m,4", "5,n,4")
+    data = {"x0": np.arange(8 * length, dtype=np.float32).reshape(2, length, 4), "x1": np.ones((5, 3, 4), np.float32)}
+    harden_for_directml(model)
+    request = ir.serde.serialize_model(model).SerializeToString(), data, ["y"]
+    (after,) = directml.run_onnx(*request, fallback=True, fusion=False)
+    np.testing.assert_array_equal(after, np.einsum("abc,dbc->ad", *data.values()))
