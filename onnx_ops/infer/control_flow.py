@@ -134,7 +134,8 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     state_count, axes = _read_scan_inputs(node, inputs)
     # Each iteration keeps the sizes of the states.
     outputs = [Facts(facts.element, facts.dims) for facts in inputs[:state_count]]
-    length = _size_on(inputs[state_count], axes[0]) if axes and state_count < len(inputs) else None
+    scanned = (inputs[state_count].dims if axes and state_count < len(inputs) else None) or ()
+    length = scanned[axes[0]] if axes and -len(scanned) <= axes[0] < len(scanned) else None
     if not isinstance(length, int) or length == 0:  # onnxruntime refuses sequences of length 0
         return outputs
     output_axes = next((a.ints for a in node.attribute if a.name == "scan_output_axes"), [0] * len(body_outputs))
@@ -165,10 +166,6 @@ def keep_sizes(before: Facts, after: Facts) -> Facts:
     pairs = zip(before.dims or (), after.dims or (), strict=False)
     dims = tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs])
     return Facts(before.element, dims if same_rank else None, open_elements(before.non_tensor_type))
-
-
-def _size_on(facts: Facts, axis: int) -> int | str | None:
-    return facts.dims[axis] if facts.dims is not None and axis < len(facts.dims) else None
 
 
 def _stack_iterations(facts: Facts, declared: onnx.TypeProto, count: int | None, *, is_run: bool) -> Facts:

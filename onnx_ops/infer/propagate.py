@@ -137,7 +137,7 @@ class _Propagation:
         opsets = {usual_name(entry.domain): entry.version for entry in self._model.opset_import} or {"": 1}
         with warnings.catch_warnings(), np.errstate(all="ignore"):  # computed constants may overflow
             warnings.simplefilter("ignore")
-            self._visit_graph(self._model.graph, Scope(None, opsets), is_main=True)
+            self._visit_graph(self._model.graph, Scope(None, opsets))
         for facts in self.reported:
             if facts.dims is not None and self._added_symbols:
                 facts.dims = tuple([None if dim in self._added_symbols else dim for dim in facts.dims])
@@ -149,7 +149,6 @@ class _Propagation:
         input_facts: Sequence[Facts] = (),
         arguments: Sequence[Facts] = (),
         *,
-        is_main: bool = False,
         trusts_inputs: bool = True,
     ) -> list[Facts]:
         """Visit the nodes of a graph, store and report the facts of its values, and return the facts of its outputs.
@@ -159,33 +158,38 @@ class _Propagation:
         """
         scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so the elements of the initializer are only a default.
-        has_defaults = is_main and self._model.ir_version >= REPLACEABLE_VERSION
+        has_defaults = not scope.depth and self._model.ir_version >= REPLACEABLE_VERSION
         replaceable = {value.name for value in graph.input} if has_defaults else set()
         for tensor in graph.initializer:
             if tensor.name not in replaceable:
                 scope.facts[tensor.name] = Facts(tensor.data_type, tuple(tensor.dims), data=read_tensor(tensor))
         for index, value in enumerate(graph.input):
             inferred = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
-            is_trusted = trusts_inputs and self._trust is Trust.ALL and value.type.HasField("tensor_type")
+            is_trusted = not scope.depth or (trusts_inputs and self._trusts_numbers(value.type, scope))
             # An input with an initializer that is not a default has the initializer's facts.
-            completed = fill_in_declared(inferred, value.type, uses_numbers=is_main or is_trusted)
+            completed = fill_in_declared(inferred, value.type, uses_numbers=is_trusted)
             facts = scope.facts.setdefault(value.name, completed)
-            if index < len(arguments):
+            if scope.is_reported and index < len(arguments):
                 self.evidence.note_declared(len(self.reported), value.type, arguments[index])
-            self.reported.append(drop_large_data(facts))
+            if scope.is_reported:
+                self.reported.append(drop_large_data(facts))
         for node in graph.node:
-            self._visit_node(node, scope, is_reported=True)
+            self._visit_node(node, scope)
         return [scope.find_facts(value.name) for value in graph.output]
 
-    def _visit_node(self, node: onnx.NodeProto, scope: Scope, *, is_reported: bool) -> None:
-        """Store the facts of a node's outputs, completed by given or declared types. Report them if `is_reported`."""
+    def _trusts_numbers(self, declared: onnx.TypeProto, scope: Scope) -> bool:
+        """Whether to use the numbers of a type. Trials confirm none in functions and none of elements of a sequence."""
+        return self._trust is Trust.ALL and scope.is_reported and declared.HasField("tensor_type")
+
+    def _visit_node(self, node: onnx.NodeProto, scope: Scope) -> None:
+        """Store the facts of a node's outputs, completed by given or declared types; see `Scope.is_reported`."""
         self._visited_nodes += 1
         inputs = [scope.find_facts(name) if name else NO_FACTS for name in node.input]
         first_output = len(self.reported)
-        if is_reported:
+        if scope.is_reported:
             # The outputs of a node are listed before the values of its subgraphs, but inferred after them.
             self.reported += [NO_FACTS] * len(node.output)
-        outputs = self._infer_outputs(node, inputs, scope, is_reported=is_reported)
+        outputs = self._infer_outputs(node, inputs, scope)
         for index, name in enumerate(node.output):
             inferred = outputs[index] if outputs and index < len(outputs) else NO_FACTS
             completed = inferred
@@ -197,32 +201,29 @@ class _Propagation:
                 self.contradicts_bound = True
             elif name in scope.declared:
                 declared = scope.declared[name]
-                if is_reported and outputs is not None:
+                if scope.is_reported and outputs is not None:
                     self.evidence.note_declared(first_output + index, declared, inferred)
                 # Inferred sizes of a slice stay, because declared ones may come from an export at another input size.
                 if inferred.dims is None or not is_slicing(node):
                     if outputs is None:
                         is_trusted = self._trust is not Trust.NONE and holds_for_all_sizes(declared, node, inputs)
                     else:
-                        # Trials confirm no numbers of elements of a sequence.
-                        is_trusted = self._trust is Trust.ALL and declared.HasField("tensor_type")
+                        is_trusted = self._trusts_numbers(declared, scope)
                     completed = fill_in_declared(inferred, declared, uses_numbers=is_trusted)
             facts = self._enforce_limits(completed)
             if name:
                 scope.facts[name] = facts
-            if is_reported:
+            if scope.is_reported:
                 self.reported[first_output + index] = drop_large_data(facts)
 
-    def _infer_outputs(
-        self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
-    ) -> Sequence[Facts] | None:
+    def _infer_outputs(self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope) -> Sequence[Facts] | None:
         """Return the facts of a node's outputs, from its subgraphs, its function, a rule of this package, or onnx.
 
         Return None for an operator without inference, and an empty sequence if inference fails.
         """
         graphs = [graph for attribute in node.attribute for graph in graphs_of(attribute)]
         if graphs:
-            return self._visit_subgraphs(node, inputs, scope, is_reported=is_reported)
+            return self._visit_subgraphs(node, inputs, scope)
         if any(attribute.ref_attr_name for attribute in node.attribute):
             node = resolve_references(node, scope.attributes)
         domain = usual_name(node.domain)
@@ -242,9 +243,7 @@ class _Propagation:
             self._compute(node, inputs, outputs, opset)
         return outputs
 
-    def _visit_subgraphs(
-        self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope, *, is_reported: bool
-    ) -> list[Facts] | None:
+    def _visit_subgraphs(self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope) -> list[Facts] | None:
         """Visit the subgraphs of a node. Return the facts of the outputs of an If, a Loop or a Scan, otherwise None."""
         domain = usual_name(node.domain)
         opset = scope.opsets.get(domain, 1)
@@ -252,16 +251,12 @@ class _Propagation:
         untaken = untaken_branch(inputs[0]) if node.op_type == "If" and inputs else ""
         # The facts of the outputs of each body, by the name of the attribute that holds the body.
         body_outputs: dict[str, list[Facts]] = {}
-        first_reported = len(self.reported)
         for attribute in node.attribute:
             for graph in graphs_of(attribute):
                 first_of_body = len(self.reported)
                 body_outputs[attribute.name] = self._visit_body(node, graph, scope, arguments)
                 if attribute.name == untaken:  # wrong sizes in this branch do no harm
                     self.evidence.forget(range(first_of_body, len(self.reported)))
-        if not is_reported:  # the node is in a function, and `propagate` reports no values of functions
-            self.evidence.forget(range(first_reported, len(self.reported)))
-            del self.reported[first_reported:]
         if domain:
             return None
         if node.op_type == "If":
@@ -295,7 +290,7 @@ class _Propagation:
                 break
             carried = [replace(facts, dims=None) for facts in carried] if visit == 2 else carried
             del self.reported[first_reported:]  # the next visit reports the same values again
-        for position, is_resized in enumerate(resized, first_reported + 2):
+        for position, is_resized in enumerate(resized if scope.is_reported else (), first_reported + 2):
             self.reported[position] = replace(self.reported[position], is_resized=is_resized)
         return outputs
 
@@ -307,15 +302,12 @@ class _Propagation:
             return []
         opsets = {usual_name(entry.domain): entry.version for entry in function.opset_import}
         attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
-        inner = Scope(None, opsets, attributes, scope.depth + 1)  # a function does not see the values around its call
+        # A function does not see the values around its call.
+        inner = Scope(None, opsets, attributes, scope.depth + 1, is_reported=False)
         inner.facts = dict(zip(function.input, inputs, strict=False))
         inner.declare(function.value_info)
-        trust = self._trust
-        if trust is Trust.ALL:  # trials confirm no numbers that a function or a body in it declares
-            self._trust = Trust.CUSTOM
         for body_node in function.node:
-            self._visit_node(body_node, inner, is_reported=False)
-        self._trust = trust
+            self._visit_node(body_node, inner)
         return [inner.facts.get(name, NO_FACTS) for name in function.output]
 
     def _infer_by_onnx(

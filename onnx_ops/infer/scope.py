@@ -19,6 +19,7 @@ class Scope:
         opsets: The version of each operator set, by domain.
         attributes: The attributes of the innermost function call, with the function's defaults, by name.
         depth: The number of subgraphs and function calls around the nodes.
+        is_reported: Whether `propagate` returns the facts of the values. It returns none of values in functions.
         declared: The declared types of the values that nodes of the graph or function compute, by name.
         facts: The facts of these values, of the inputs and of the initializers, by name.
     """
@@ -27,12 +28,13 @@ class Scope:
     opsets: Mapping[str, int]
     attributes: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
     depth: int = 0
+    is_reported: bool = True
     declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
 
     def enter(self) -> Scope:
         """Return the scope of a subgraph of a node in this scope."""
-        return Scope(self, self.opsets, self.attributes, self.depth + 1)
+        return Scope(self, self.opsets, self.attributes, self.depth + 1, self.is_reported)
 
     def declare(self, values: Iterable[onnx.ValueInfoProto]) -> None:
         """Add the types of values to `declared`, except values without a type."""

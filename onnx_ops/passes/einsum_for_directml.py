@@ -101,18 +101,16 @@ class EinsumForDirectMLPass(NodePass):
         repeated = [
             {label for label in unequal if own[label] in (1, None) and other[label] != 1} for own, other in pairs
         ]
-        first, second = (
-            _expand(nodes, first, left, repeated[0], second, right, sizes),
-            _expand(nodes, second, right, repeated[1], first, left, sizes),
-        )
+        left_tensor = _expand(nodes, first, left, repeated[0], second, right)
+        right_tensor = _expand(nodes, second, right, repeated[1], first, left)
         # After the batch axes, the right tensor needs an axis of size 1 for each row axis except the last. If there are
         # no batch axes, the MatMul adds these axes itself.
         padding = [""] * (len(row_groups) - 1 if batch_groups else 0)
         if not all(sizes[label] for group in row_groups[: len(padding)] for label in group):
             raise Skip("two sizes of rows may be 0")
         operands = [
-            _arrange(nodes, first, left, [*batch_groups, *row_groups, summed], sizes, opset),
-            _arrange(nodes, second, right, [*batch_groups, *padding, summed, right_only], sizes, opset),
+            _arrange(nodes, left_tensor, left, [*batch_groups, *row_groups, summed], sizes, opset),
+            _arrange(nodes, right_tensor, right, [*batch_groups, *padding, summed, right_only], sizes, opset),
         ]
         nodes.append(ir.node("MatMul", operands))
         groups = [*batch_groups, *row_groups, right_only]
@@ -135,27 +133,18 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
 
 
 def _expand(
-    nodes: list[ir.Node],
-    value: ir.Value,
-    labels: str,
-    repeated: set[str],
-    other: ir.Value,
-    others: str,
-    sizes: LabelSizes,
+    nodes: list[ir.Node], value: ir.Value, labels: str, repeated: set[str], other: ir.Value, others: str
 ) -> ir.Value:
-    """Add an Expand of the `repeated` labels, if any, from size 1 to their sizes in `other`. Return its output.
+    """Add an Expand of `repeated` labels, if any, from size 1 to their sizes in `other`, whose labels are `others`.
 
-    `others` are the labels of `other`.
+    Return the output of the Expand, or `value` if no label is repeated.
     """
     if not repeated:
         return value
-    if all(sizes[label] is not None for label in repeated):
-        nodes.append(build_constant([sizes[label] or 0 if label in repeated else 1 for label in labels]))
-    else:
-        shape, one = ir.node("Shape", [other]), build_constant([1])
-        nodes += [shape, one, ir.node("Concat", [shape.outputs[0], one.outputs[0]], {"axis": 0})]
-        axes = [others.index(label) if label in repeated else len(others) for label in labels]
-        nodes += build_gather(nodes[-1].outputs[0], 0, axes)  # the last element, 1, keeps the size of an axis
+    shape, one = ir.node("Shape", [other]), build_constant([1])
+    nodes += [shape, one, ir.node("Concat", [shape.outputs[0], one.outputs[0]], {"axis": 0})]
+    axes = [others.index(label) if label in repeated else len(others) for label in labels]
+    nodes += build_gather(nodes[-1].outputs[0], 0, axes)  # the last element, 1, keeps the size of an axis
     nodes.append(ir.node("Expand", [value, nodes[-1].outputs[0]]))
     return nodes[-1].outputs[0]
 

@@ -75,25 +75,8 @@ def declare(equation: str, left: str, right: str) -> ir.Model:
     return from_proto(parse(graph, 18))
 
 
-@pytest.mark.parametrize(
-    ("equation", "left", "right"),
-    [
-        ("abc,dbc->ad", "2,1,4", "5,3,4"),
-        ("abc,dbc->ad", "2,b,4", "5,3,4"),
-        ("abc,dbc->ad", "2,1,4", "5,n,4"),
-        ("abc,dbc->ad", "2,m,4", "5,n,4"),
-        ("ab,ba->a", "a,2", "2,m"),
-        ("ab,ba->a", "a,b", "m,n"),
-        ("bca,bac->b", "1,2,n", "4,n,2"),  # onnxruntime's MatMul of [1, 1, 0] and [4, 0, 1] returns 1 element, not 4
-        # A Reshape joins labels to one axis: for n = 1, [3, 1] and [1, 3], which the MatMul would pair.
-        ("abcd,bafd->fc", "3,n,2,2", "m,3,2,2"),
-        ("abcd,dbfc->bcdf", "2,3,2,n", "2,3,m,2"),
-    ],
-)
-def test_einsum_that_broadcasts_a_label_computes_the_same(equation: str, left: str, right: str) -> None:
-    model = declare(equation, left, right)
-    (change,) = harden_for_directml(model).changes
-    assert change.replacement == "MatMul"
+def compare_at_each_size(model: ir.Model, equation: str, left: str, right: str) -> None:
+    """Compare with NumPy for open sizes up to 3, because onnxruntime's own Einsum divides by a size of 0."""
     names = sorted({*filter(str.isalpha, f"{left},{right}".split(","))})
     session = open_session(ir.serde.serialize_model(model), optimized=False)
     for sizes in product(range(4), repeat=len(names)):
@@ -107,53 +90,58 @@ def test_einsum_that_broadcasts_a_label_computes_the_same(equation: str, left: s
         np.testing.assert_array_equal(session.run(None, {"x0": data[0], "x1": data[1]})[0], expected)
 
 
+@pytest.mark.parametrize(
+    ("equation", "left", "right"),
+    [
+        ("abc,dbc->ad", "2,1,4", "5,3,4"),
+        ("abc,dbc->ad", "2,b,4", "5,3,4"),
+        ("abc,dbc->ad", "2,1,4", "5,n,4"),
+        ("abc,dbc->ad", "2,m,4", "5,n,4"),
+        ("ab,ba->a", "a,2", "2,m"),
+        ("ab,ba->a", "a,b", "m,n"),
+        ("bca,bac->b", "1,2,n", "4,n,2"),  # onnxruntime's MatMul of [1, 1, 0] and [4, 0, 1] returns 1 element, not 4
+        # A Reshape joins labels to one axis: for n = 1, [3, 1] and [1, 3], which the MatMul would pair.
+        ("abcd,bafd->fc", "3,n,2,2", "m,3,2,2"),
+        ("abcd,dbfc->bcdf", "2,3,2,n", "2,3,m,2"),
+        # onnxruntime's MatMul does not broadcast the 1 of the right tensor to a size of 0 of a row.
+        ("bcfde,c->bcf", "2,0,3,2,2", "0"),
+        ("bcfde,c->bcf", "2,3,0,2,2", "3"),
+        ("bcfde,c->bcf", "0,2,3,2,2", "2"),
+    ],
+)
+def test_einsum_that_broadcasts_a_label_or_is_empty_computes_the_same(equation: str, left: str, right: str) -> None:
+    model = declare(equation, left, right)
+    (change,) = harden_for_directml(model).changes
+    assert change.replacement == "MatMul"
+    compare_at_each_size(model, equation, left, right)
+
+
 def test_einsum_of_equal_symbols_needs_no_expand() -> None:
     model = declare("abg,gab->ab", "a,b,g", "g,a,b")
     harden_for_directml(model)
     assert "Expand" not in {node.op_type for node in model.graph}
 
 
-def test_einsum_of_too_large_sizes_is_named() -> None:
-    (change,) = harden_for_directml(
-        declare("abc,dbc->ad", "2,4294967296,4294967296", "5,4294967296,4294967296")
-    ).changes
-    assert change.replacement is None
-
-
-def test_einsum_of_a_broadcast_batch_that_may_be_empty_beside_an_open_row_is_named() -> None:
-    """A Reshape cannot infer the size of the open row if the batch is empty."""
-    equation = "bilmkq,bnk->bilmn"
-    graph = f'(float[b,2,l,3,4,2] x, float[1,5,4] z) => (float y) {{ y = Einsum<equation = "{equation}">(x, z) }}'
-    model = from_proto(parse(graph, 18))
-    (change,) = harden_for_directml(model).changes
-    assert change.replacement is None
-    assert [use.node.op_type for value in model.graph.inputs for use in value.uses()] == ["Einsum", "Einsum"]
-
-
-@pytest.mark.parametrize("sizes", [(2, 0, 3), (2, 3, 0), (0, 2, 3)])
-def test_einsum_of_an_empty_row_axis_computes_the_same(sizes: tuple[int, ...]) -> None:
-    """onnxruntime's MatMul does not broadcast the 1 of the right tensor to a size of 0."""
-    graph = '{ y = Einsum<equation = "bcfde,c->bcf">(x, z) }'
-    declared = f"float{[*sizes, 2, 2]} x, float[{sizes[1]}] z"
-    model = from_proto(parse(f"({declared}) => (float y) {graph}", 18))
-    (change,) = harden_for_directml(model).changes
-    assert change.replacement == "MatMul"
-    data = {"x": np.ones((*sizes, 2, 2), np.float32), "z": np.ones(sizes[1], np.float32)}
-    assert compute(ir.serde.serialize_model(model), **data)[0].shape == sizes
-
-
 def test_einsum_with_an_ellipsis_stays() -> None:
-    graph = '(float[2,3] x, float[3] z) => (float y) { y = Einsum<equation = "...a,a->...">(x, z) }'
-    assert harden_for_directml(from_proto(parse(graph, 18))).changes == ()
+    assert harden_for_directml(declare("...a,a->...", "2,3", "3")).changes == ()
 
 
-@pytest.mark.parametrize(("equation", "opening"), [("aag,ag->a", ""), ("acdgh,efgha->acdef", "ef")])
-def test_einsum_that_needs_a_diagonal_or_joins_open_axes_is_named(equation: str, opening: str) -> None:
-    model = einsum(equation, opening)
+@pytest.mark.parametrize(
+    ("equation", "left", "right"),
+    [
+        ("aag,ag->a", "2,2,2", "2,2"),  # needs a diagonal
+        ("acdgh,efgha->acdef", "2,1,4,2,2", "n,n,2,2,2"),  # joins open axes
+        ("abc,dbc->ad", "2,4294967296,4294967296", "5,4294967296,4294967296"),  # joins sizes beyond 64 bits
+        ("bilmkq,bnk->bilmn", "b,2,l,3,4,2", "1,5,4"),  # a Reshape cannot infer the open row if the batch is empty
+    ],
+)
+def test_einsum_that_no_matmul_computes_is_named(equation: str, left: str, right: str) -> None:
+    model = declare(equation, left, right)
     (change,) = harden_for_directml(model).changes
     assert change.replacement is None
     assert change.defects
     assert [node.op_type for node in model.graph] == ["Einsum"]
+    assert [use.node.op_type for value in model.graph.inputs for use in value.uses()] == ["Einsum", "Einsum"]
 
 
 def test_einsum_of_a_transpose_that_each_call_sets_is_named() -> None:
@@ -167,39 +155,16 @@ def test_einsum_of_a_transpose_that_each_call_sets_is_named() -> None:
     assert [use.node.op_type for value in function.inputs for use in value.uses()] == ["Einsum", "Transpose"]
 
 
-@pytest.mark.parametrize("opening", ["a", "ad"])
-def test_open_sizes_stay_open(opening: str) -> None:
-    equation = "adgh,egh->ade"  # XLNet's projection
-    model, data = einsum(equation, opening), data_for(equation)
-    (before,) = compute(ir.serde.serialize_model(model), **data)
-    (change,) = harden_for_directml(model).changes
-    assert change.replacement == "MatMul"
-    (after,) = compute(ir.serde.serialize_model(model), **data)
-    assert after.tobytes() == before.tobytes()
-
-
 @pytest.mark.parametrize("equation", ["ag,ga->a", "abg,gab->ab", "adgh,egh->ade", "aghj,ghefa->efa", "abdg,abd->abd"])
 def test_rewritten_einsum_runs_for_every_open_size(equation: str) -> None:
-    """NumPy computes what is expected, because onnxruntime's own Einsum divides by a size of 0."""
     labels, terms = sorted({*equation} - {*",->"}), equation.partition("->")[0].split(",")
     for opening in [labels[:1], labels[-1:], labels[:2], labels[1:]]:
-        declared = [
-            ", ".join(f"{label}_" if label in opening else str(SIZES[label]) for label in term) for term in terms
-        ]
-        graph = f'{{ y = Einsum<equation = "{equation}">(x0, x1) }}'
-        model = from_proto(parse(f"(float[{declared[0]}] x0, float[{declared[1]}] x1) => (float y) {graph}", 18))
+        left, right = (",".join(label if label in opening else str(SIZES[label]) for label in term) for term in terms)
+        model = declare(equation, left, right)
         if harden_for_directml(model).changes[0].replacement is None:
             assert len(opening) > 1
-            continue
-        for sizes in product(range(3), repeat=len(opening)):
-            size_of = SIZES | dict(zip(opening, sizes, strict=True))
-            shapes = [[size_of[label] for label in term] for term in terms]
-            data = {
-                f"x{i}": np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
-                for i, shape in enumerate(shapes)
-            }
-            (after,) = compute(ir.serde.serialize_model(model), **data)
-            np.testing.assert_array_equal(after, np.einsum(equation, *data.values()))
+        else:
+            compare_at_each_size(model, equation, left, right)
 
 
 @pytest.mark.parametrize(
@@ -248,10 +213,9 @@ def test_provider_needs_the_rewrite(directml: Device, equation: str) -> None:
     np.testing.assert_allclose(run_provider(), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("length", [1, 3])
-def test_provider_computes_an_einsum_that_may_broadcast(directml: Device, length: int) -> None:
+def test_provider_computes_an_einsum_that_broadcasts(directml: Device) -> None:
     model = declare("abc,dbc->ad", "2,m,4", "5,n,4")
-    data = {"x0": np.arange(8 * length, dtype=np.float32).reshape(2, length, 4), "x1": np.ones((5, 3, 4), np.float32)}
+    data = {"x0": np.arange(8, dtype=np.float32).reshape(2, 1, 4), "x1": np.ones((5, 3, 4), np.float32)}
     harden_for_directml(model)
     request = ir.serde.serialize_model(model).SerializeToString(), data, ["y"]
     (after,) = directml.run_onnx(*request, fallback=True, fusion=False)

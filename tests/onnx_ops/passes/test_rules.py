@@ -14,6 +14,7 @@ from onnx_ops.passes.rules import rules
 
 OTHERS = ("identity of one part", "identity unread", "identity of an axis", "compose through Identity")
 """Cases that only the passes rewrite, or that the rewriter's own removal of dead code handles before."""
+BOUNDS = "int64[1] two = {-2}, int64[1] nine = {9}, int64[1] zero = {0}, int64[1] last = {-1}, int64[1] four = {4}"
 
 
 def count_removed(model: ir.Model) -> int:
@@ -35,8 +36,7 @@ def test_pass_fires_on_its_condition(case: str) -> None:
 
 @pytest.mark.parametrize("nodes", ["b = Slice (a, two, nine)  y = Slice (b, zero, last)", "y = Slice (a, zero, four)"])
 def test_rules_do_not_believe_a_declared_size(nodes: str) -> None:
-    bounds = "int64[1] two = {-2}, int64[1] nine = {9}, int64[1] zero = {0}, int64[1] last = {-1}, int64[1] four = {4}"
-    proto = parse(f"(float[n] x) => (float[m] y) <{bounds}, float[4] a> {{ a = Relu (x)  {nodes} }}", 18)
+    proto = parse(f"(float[n] x) => (float[m] y) <{BOUNDS}, float[4] a> {{ a = Relu (x)  {nodes} }}", 18)
     assert count_removed(from_proto(proto)) == 0
 
 
@@ -48,7 +48,6 @@ def test_rules_do_not_believe_a_declared_size(nodes: str) -> None:
         """end, s = Loop (one, yes, one) <body = b (int64 i, bool c, int64 u) => (bool d, int64 v, float[4] w) {
             d = Identity (c)  v = Identity (u)  w = Abs (x) }>  r = Squeeze (s, axis)""",
     ],
-    ids=["If", "Scan", "Loop"],
 )
 def test_rules_do_not_believe_a_size_declared_in_a_body_in_a_function(nodes: str) -> None:
     graph = f"""(float[n] x) => (y) <int64[1] zero = {{0}}, int64[1] four = {{4}}> {{
@@ -60,9 +59,8 @@ def test_rules_do_not_believe_a_size_declared_in_a_body_in_a_function(nodes: str
 
 
 def test_rules_know_sizes_of_slices_that_they_write() -> None:
-    bounds = "int64[1] zero = {0}, int64[1] two = {-2}, int64[1] last = {-1}, int64[1] nine = {9}"
-    nodes = "a = Slice (x, zero, nine)  b = Slice (a, two, nine)  y = Slice (b, zero, last)"
-    proto = parse(f"(float[4] x) => (float[m] y) <{bounds}> {{ {nodes} }}", 18)
+    nodes = "{ a = Slice (x, zero, nine)  b = Slice (a, two, nine)  y = Slice (b, zero, last) }"
+    proto = parse(f"(float[4] x) => (float[m] y) <{BOUNDS}> {nodes}", 18)
     model = from_proto(proto)
     assert count_removed(model) == 2
     check(proto, ir.serde.serialize_model(model), sizes(proto))
