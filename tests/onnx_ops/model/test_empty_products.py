@@ -1,0 +1,181 @@
+"""`check` names exactly the sizes of 0 at which onnxruntime computes a product or a Concat wrongly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from onnx.reference import ReferenceEvaluator
+from onnx_models import parse
+from running import as_arrays
+from sessions import open_session
+
+import sliceport
+from onnx_ops.model.empty_products import find_empty_products
+
+Shape = tuple[int, ...]
+IS_MENDED = tuple(map(int, ort.__version__.split(".")[:2])) >= (1, 32)
+NEEDS_DEFECT = pytest.mark.skipif(IS_MENDED, reason="onnxruntime 1.32 computes products over empty axes")
+SENTINEL = 7
+
+
+def is_right(session: ort.InferenceSession, data: dict[str, np.ndarray], right: np.ndarray) -> bool:
+    """Return whether a session returns an array. It writes into memory filled with another number than the array."""
+    try:
+        (result,) = as_arrays(session.run(None, data))
+    except Exception:  # onnxruntime has its own classes of errors
+        return False
+    shape = result.shape
+    if shape != right.shape or not right.size:
+        return bool(shape == right.shape)
+    output = ort.OrtValue.ortvalue_from_numpy(np.full(shape, SENTINEL, right.dtype))
+    binding = session.io_binding()
+    for name, array in data.items():
+        binding.bind_cpu_input(name, array)
+    binding.bind_ortvalue_output("y", output)
+    session.run_with_iobinding(binding)
+    return np.array_equal(output.numpy(), right)
+
+
+def list_empty(rank: int, other_rank: int) -> list[tuple[Shape, Shape]]:
+    """List the pairs of shapes that MatMul accepts and that have a size of 0."""
+    pairs = product(product((0, 1, 2), repeat=rank), product((0, 1, 2), repeat=other_rank))
+    return [(a, b) for a, b in pairs if 0 in a + b and multiply(np.ones(a), np.ones(b)) is not None]
+
+
+def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    try:
+        return np.asarray(np.matmul(left, right))
+    except ValueError:  # the shapes do not fit
+        return None
+
+
+def dims(name: str, rank: int) -> str:
+    return ",".join(f"{name}{axis}" for axis in range(rank))
+
+
+@NEEDS_DEFECT
+@pytest.mark.parametrize("element", ["float", "double", "int64"])
+def test_products_of_every_shape_are_named_if_wrong(element: str) -> None:
+    dtype = {"float": np.float32, "double": np.float64, "int64": np.int64}[element]
+    has_integers = element == "int64"
+    if has_integers and tuple(map(int, ort.__version__.split(".")[:2])) < (1, 29):
+        pytest.skip("before 1.29, onnxruntime leaves elements of integers unwritten, too")
+    counts = Counter[bool]()
+    for rank, other_rank in product((1, 2, 3), repeat=2):
+        inputs = f"({element}[{dims('a', rank)}] a, {element}[{dims('b', other_rank)}] b)"
+        session = open_session(parse(f"{inputs} => ({element} y) {{ y = MatMul(a, b) }}", 13))
+        for left, right in list_empty(rank, other_rank):
+            data = {"a": np.ones(left, dtype), "b": np.ones(right, dtype)}
+            wanted = multiply(data["a"], data["b"])
+            assert wanted is not None
+            is_named = any(size == 0 for _, size, _ in find_empty_products(left, right, has_integers, ("", "")))
+            assert is_named != is_right(session, data, wanted), (left, right)
+            counts[is_named] += 1
+    assert min(counts.values()) > 50
+
+
+PERMS = {"": (0, 1, 2), "matrix": (0, 2, 1), "batch": (1, 0, 2), "batch and matrix": (1, 2, 0)}
+
+
+@NEEDS_DEFECT
+@pytest.mark.parametrize(("kind", "other_kind"), [kinds for kinds in product(PERMS, repeat=2) if any(kinds)])
+def test_fused_products_of_every_shape_are_named_if_wrong(kind: str, other_kind: str) -> None:
+    perms = PERMS[kind], PERMS[other_kind]
+    nodes = "".join(f"t{x} = Transpose<perm = {list(perm)}>({x}) " for x, perm in zip("ab", perms, strict=True))
+    fused = (kind.partition(" ")[0], other_kind.partition(" ")[0])
+    text = f"(float[a,b,c] a, float[d,e,f] b) => (float y) {{ {nodes} y = MatMul(ta, tb) }}"
+    session = open_session(parse(text, 13))
+    has_wrong = False
+    for shapes in list_empty(3, 3):
+        arrays = [np.ones(shape, np.float32) for shape in shapes]
+        data = {
+            x: np.ascontiguousarray(array.transpose(np.argsort(perm)))
+            for x, array, perm in zip("ab", arrays, perms, strict=True)
+        }
+        if any(fuse == "batch" and array.shape[0] == 0 for fuse, array in zip(fused, data.values(), strict=True)):
+            continue  # the process ends
+        wanted = multiply(*arrays)
+        assert wanted is not None
+        # A finding about the MatMul without its Transposes holds with graph optimisation off.
+        named = [defect.id for defect, size, _ in find_empty_products(*shapes, False, fused) if size == 0]
+        assert is_right(session, data, wanted) or named, shapes
+        has_wrong |= any("transposed" in name for name in named)
+        if all("transposed" in name for name in named):
+            assert is_right(session, data, wanted) != bool(named), shapes
+    assert has_wrong
+
+
+T = "t = Transpose<perm = [0,2,1]>(x)  "
+PRODUCTS = {
+    "vector": ("float[n,k] x, float[k] z", "y = MatMul(x, z)", {"n": "fails", "k": "leaves elements unwritten"}),
+    "one row": ("float[1,k] x, float[k] z", "y = MatMul(x, z)", {}),
+    "vectors": ("float[k] x, float[k] z", "y = MatMul(x, z)", {}),
+    "vector by a batch": ("float[k] x, float[3,k,n] z", "y = MatMul(x, z)", {"k": "leaves elements unwritten"}),
+    "matrices": ("float[n,k] x, float[k,m] z", "y = MatMul(x, z)", {}),
+    "a weight": ("float[b,n,k] x, float[k,4] z", "y = MatMul(x, z)", {}),
+    "batches": ("float[b,n,k] x, float[b,k,m] z", "y = MatMul(x, z)", {}),
+    "matrix by a batch": (
+        "float[n,k] x, float[b,k,m] z",
+        "y = MatMul(x, z)",
+        {"b": "fails", "k": "leaves elements unwritten"},
+    ),
+    "batch of size 1": (
+        "float[1,n,k] x, float[b,k,4] z",
+        "y = MatMul(x, z)",
+        {"b": "fails", "k": "ignores the batch of the second tensor"},
+    ),
+    "known sum": ("float[n,4] x, float[b,4,m] z", "y = MatMul(x, z)", {"b": "fails"}),
+    "fused": ("float[b,k,n] x, float[b,k,m] z", f"{T}y = MatMul(t, z)", {"k": "leaves elements unwritten"}),
+    "fused on the right": ("float[b,s,4] x, float[b,n,4] z", f"{T}y = MatMul(z, t)", {}),
+    "empty like the sum": ("float[b,k,k] x, float[b,k,4] z", f"{T}y = MatMul(t, z)", {}),
+    "fused and of size 1": (
+        "float[b,k,4] x, float[1,k,m] z",
+        f"{T}y = MatMul(t, z)",
+        {"b": "fails", "k": "leaves elements unwritten"},
+    ),
+    "integers": ("uint8[n,k] x, uint8[k,m] z", "y = MatMulInteger(x, z)", {"k": "leaves elements unwritten"}),
+    "integers without a result": ("uint8[k,k] x, uint8[k,m] z", "y = MatMulInteger(x, z)", {}),
+}
+"""Inputs, nodes, and the effect of each open size if it is 0."""
+
+
+@NEEDS_DEFECT
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_open_sizes_with_an_effect_are_named(name: str) -> None:
+    inputs, nodes, effects = PRODUCTS[name]
+    model = parse(f"({inputs}) => ({'int32' if 'uint8' in inputs else 'float'} y) {{ {nodes} }}", 13)
+    findings = sliceport.check(model, engines=["onnxruntime-cpu", "onnxruntime-cpu-optimized"]).findings
+    assert {one.kind for one in findings} <= {"fragile"}
+    assert {one.detail for one in findings} == {f"{effect} where '{size}' is 0" for size, effect in effects.items()}
+    shapes = [
+        [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in model.graph.input
+    ]
+    for empty in {size for shape in shapes for size in shape if isinstance(size, str)}:
+        sizes = {"k": 4, "n": 2, "m": 5, "b": 3, "s": 6, empty: 0}
+        dtype = np.uint8 if "uint8" in inputs else np.float32
+        data = {
+            value.name: np.ones([sizes.get(str(size), size) for size in shape], dtype)
+            for value, shape in zip(model.graph.input, shapes, strict=True)
+        }
+        (right,) = as_arrays(ReferenceEvaluator(model).run(None, data))
+        assert is_right(open_session(model), data, right) != (empty in effects), empty
+
+
+def test_concat_of_an_open_batch_with_a_constant_is_fragile() -> None:
+    graph = "(float[n,3] x, float[{}] z) => (float y) {{ y = Concat<axis = {}>(x, z) }}"
+    fragile = parse(graph.format("2,3", -1), 13)
+    (finding,) = sliceport.check(fragile).findings
+    assert (finding.kind, finding.detail) == ("fragile", "right only where 'n' is 2")
+    session = open_session(fragile)
+    data = {"x": np.ones((0, 3), np.float32), "z": np.ones((2, 3), np.float32)}
+    assert session.run(None, data)[0].shape == (2, 6)  # type: ignore[union-attr]
+    with pytest.raises(Exception, match="concat axis dimensions must match"):
+        session.run(None, data | {"x": np.ones((1, 3), np.float32)})
+    for sizes, axis in (("2,3", 0), ("n,3", 1), ("m,3", 1), ("0,3", 0)):
+        assert not sliceport.check(parse(graph.format(sizes, axis), 13)).findings
+    known = sliceport.check(fragile, input_shapes={"x": (0, 3)}).findings
+    assert [(one.kind, one.detail) for one in known] == [("invalid", "axis 0 has sizes 0 and 2")]
