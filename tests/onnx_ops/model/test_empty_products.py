@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -16,9 +15,10 @@ from sessions import open_session
 import sliceport
 from onnx_ops.model.empty_products import find_empty_products
 
-Shape = tuple[int, ...]
-IS_MENDED = tuple(map(int, ort.__version__.split(".")[:2])) >= (1, 32)
-NEEDS_DEFECT = pytest.mark.skipif(IS_MENDED, reason="onnxruntime 1.32 computes products over empty axes")
+VERSION = tuple(map(int, ort.__version__.split(".")[:2]))
+NEEDS_DEFECT = pytest.mark.skipif(
+    not (1, 29) <= VERSION < (1, 32), reason="1.32 is right, and before 1.29, elements of integers are unwritten, too"
+)
 SENTINEL = 7
 
 
@@ -40,12 +40,6 @@ def is_right(session: ort.InferenceSession, data: dict[str, np.ndarray], right: 
     return np.array_equal(output.numpy(), right)
 
 
-def list_empty(rank: int, other_rank: int) -> list[tuple[Shape, Shape]]:
-    """List the pairs of shapes that MatMul accepts and that have a size of 0."""
-    pairs = product(product((0, 1, 2), repeat=rank), product((0, 1, 2), repeat=other_rank))
-    return [(a, b) for a, b in pairs if 0 in a + b and multiply(np.ones(a), np.ones(b)) is not None]
-
-
 def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     try:
         return np.asarray(np.matmul(left, right))
@@ -53,60 +47,41 @@ def multiply(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
         return None
 
 
-def dims(name: str, rank: int) -> str:
-    return ",".join(f"{name}{axis}" for axis in range(rank))
-
-
-@NEEDS_DEFECT
-@pytest.mark.parametrize("element", ["float", "double", "int64"])
-def test_products_of_every_shape_are_named_if_wrong(element: str) -> None:
-    dtype = {"float": np.float32, "double": np.float64, "int64": np.int64}[element]
-    has_integers = element == "int64"
-    if has_integers and tuple(map(int, ort.__version__.split(".")[:2])) < (1, 29):
-        pytest.skip("before 1.29, onnxruntime leaves elements of integers unwritten, too")
-    counts = Counter[bool]()
-    for rank, other_rank in product((1, 2, 3), repeat=2):
-        inputs = f"({element}[{dims('a', rank)}] a, {element}[{dims('b', other_rank)}] b)"
-        session = open_session(parse(f"{inputs} => ({element} y) {{ y = MatMul(a, b) }}", 13))
-        for left, right in list_empty(rank, other_rank):
-            data = {"a": np.ones(left, dtype), "b": np.ones(right, dtype)}
-            wanted = multiply(data["a"], data["b"])
-            assert wanted is not None
-            is_named = any(size == 0 for _, size, _ in find_empty_products(left, right, has_integers, ("", "")))
-            assert is_named != is_right(session, data, wanted), (left, right)
-            counts[is_named] += 1
-    assert min(counts.values()) > 50
-
-
 PERMS = {"": (0, 1, 2), "matrix": (0, 2, 1), "batch": (1, 0, 2), "batch and matrix": (1, 2, 0)}
+DTYPES = {"float": np.float32, "double": np.float64, "int64": np.int64}
 
 
 @NEEDS_DEFECT
-@pytest.mark.parametrize(("kind", "other_kind"), [kinds for kinds in product(PERMS, repeat=2) if any(kinds)])
-def test_fused_products_of_every_shape_are_named_if_wrong(kind: str, other_kind: str) -> None:
-    perms = PERMS[kind], PERMS[other_kind]
-    nodes = "".join(f"t{x} = Transpose<perm = {list(perm)}>({x}) " for x, perm in zip("ab", perms, strict=True))
-    fused = (kind.partition(" ")[0], other_kind.partition(" ")[0])
-    text = f"(float[a,b,c] a, float[d,e,f] b) => (float y) {{ {nodes} y = MatMul(ta, tb) }}"
-    session = open_session(parse(text, 13))
-    has_wrong = False
-    for shapes in list_empty(3, 3):
-        arrays = [np.ones(shape, np.float32) for shape in shapes]
-        data = {
-            x: np.ascontiguousarray(array.transpose(np.argsort(perm)))
-            for x, array, perm in zip("ab", arrays, perms, strict=True)
-        }
-        if any(fuse == "batch" and array.shape[0] == 0 for fuse, array in zip(fused, data.values(), strict=True)):
-            continue  # the process ends
-        wanted = multiply(*arrays)
-        assert wanted is not None
-        # A finding about the MatMul without its Transposes holds with graph optimisation off.
-        named = [defect.id for defect, size, _ in find_empty_products(*shapes, False, fused) if size == 0]
-        assert is_right(session, data, wanted) or named, shapes
-        has_wrong |= any("transposed" in name for name in named)
-        if all("transposed" in name for name in named):
-            assert is_right(session, data, wanted) != bool(named), shapes
-    assert has_wrong
+@pytest.mark.parametrize(
+    ("element", "ranks", "kinds"),
+    [
+        *product(DTYPES, product((1, 2, 3), repeat=2), [("", "")]),
+        *(("float", (3, 3), kinds) for kinds in product(PERMS, repeat=2) if any(kinds)),
+    ],
+)
+def test_product_of_every_shape_is_named_if_wrong(element: str, ranks: tuple[int, int], kinds: tuple[str, str]) -> None:
+    """Each tensor is transposed by the perm of its kind, after it was stored in the opposite way."""
+    perms = [PERMS[kind][:rank] for kind, rank in zip(kinds, ranks, strict=True)]
+    dims = [",".join(f"{x}{axis}" for axis in range(rank)) for x, rank in zip("ab", ranks, strict=True)]
+    nodes = " ".join(f"t{x} = Transpose<perm = {[*perm]}>({x})" for x, perm in zip("ab", perms, strict=True))
+    inputs = f"({element}[{dims[0]}] a, {element}[{dims[1]}] b)"
+    session = open_session(parse(f"{inputs} => ({element} y) {{ {nodes} y = MatMul(ta, tb) }}", 13))
+    fused = [kind.partition(" ")[0] for kind in kinds]
+    for shapes in product(*(product((0, 1, 2), repeat=rank) for rank in ranks)):
+        arrays = [np.ones(shape, DTYPES[element]) for shape in shapes]
+        right = multiply(*arrays)
+        stored = [
+            np.ascontiguousarray(each.transpose(np.argsort(perm))) for each, perm in zip(arrays, perms, strict=True)
+        ]
+        ends = any(kind == "batch" and each.shape[0] == 0 for kind, each in zip(fused, stored, strict=True))
+        if right is None or ends:
+            continue
+        named = [
+            one.id for one, size, _ in find_empty_products(shapes[0], shapes[1], element == "int64", fused) if size == 0
+        ]
+        # The MatMul of an entry that is not about a Transpose may be right after it was fused with one.
+        if not any(kinds) or all("transposed" in name for name in named):
+            assert is_right(session, dict(zip("ab", stored, strict=True)), right) != bool(named), shapes
 
 
 T = "t = Transpose<perm = [0,2,1]>(x)  "
