@@ -44,7 +44,7 @@ def find_empty_integer_product(left: Dims, right: Dims) -> Iterator[Effect]:
 
 
 def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tuple[Dim, str]]:
-    """Yield each size with a wrong effect if it is 0, and the effect."""
+    """Yield each size with a wrong effect if it is 0, and the effect. A size that is not known may be 1."""
     terms = _count_terms(left, right)
     # If one tensor is a vector, onnxruntime computes a product for each row of the other one.
     batch, other_batch = list(left[:-1] if len(right) == 1 else left[:-2]), list(right[:-2])
@@ -57,7 +57,7 @@ def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tup
     rows = right[-1] if fused[1] else terms
     if can_join and _may_be_empty(rows) and any(size == 1 and other not in (1, None) for size, other in pairs):
         yield rows, "ignores the batch of the second tensor"
-    has_several = not is_joined and any(pair != (1, 1) for pair in pairs)
+    has_several = not is_joined and any(size not in (1, None) for pair in pairs for size in pair)
     is_written = (can_join and not fused[1]) or not {0, terms}.isdisjoint(_list_free_sizes(left, right))
     if _may_be_empty(terms) and has_several and not is_written:
         yield terms, _UNWRITTEN  # onnxruntime writes the zeros of the first product only
