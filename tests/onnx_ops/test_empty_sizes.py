@@ -13,7 +13,7 @@ from running import as_arrays
 from sessions import open_session
 
 import sliceport
-from onnx_ops.model.empty_products import find_empty_products
+from onnx_ops.empty_sizes import find_empty_products
 
 VERSION = tuple(map(int, ort.__version__.split(".")[:2]))
 NEEDS_DEFECT = pytest.mark.skipif(
