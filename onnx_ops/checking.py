@@ -5,10 +5,11 @@ A fragile node is right only for some sizes of an open axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from onnx_ops.empty_sizes import EMPTY_SIZE_OPERATORS, check_empty_sizes
 from onnx_ops.infer.facts import NO_FACTS
 from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.open_sizes import OpenSizes
@@ -29,7 +30,6 @@ from onnx_ops.model.conditions import (
     slice_defects,
     split_defects,
 )
-from onnx_ops.model.empty_axes import Axis, find_einsum_divisors, find_matmul_divisors
 from onnx_ops.model.nodes import (
     MAX_AXES,
     NUM_OUTPUTS_OPSET,
@@ -85,7 +85,7 @@ _WITH_REPORTS: Mapping[str, Defects] = {
 }
 """By the id of a defect: the reports about other engines that apply to the same nodes."""
 _CHECKED_OPERATORS = frozenset(
-    (*SLICING, "StridedSlice", "Reshape", "MatMul", "Einsum", "ConvTranspose", "ConstantOfShape", "Loop", "Squeeze")
+    (*SLICING, "StridedSlice", "Reshape", "ConvTranspose", "ConstantOfShape", "Loop", "Squeeze", *EMPTY_SIZE_OPERATORS)
 )
 _Findings = Iterator[tuple[Defect, Kind, str]]
 """Defects with the kind of finding and a detail, which may be empty."""
@@ -178,7 +178,7 @@ class _Checker:
                 yield from self._check_other(scope, node)
 
     def _check_other(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a Reshape, MatMul, ConstantOfShape, Einsum, ConvTranspose or Squeeze.
+        """Find the defects of a node that is neither a slicing node nor a Loop.
 
         Raises:
             InvalidSlice, DynamicSlice: An attribute is not valid or not known.
@@ -192,21 +192,19 @@ class _Checker:
                 yield from self._check_reshape(data, target)
         elif node.op_type == "MatMul":
             yield from _with_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
-            divisors = find_matmul_divisors(node, self._opset)
-            yield from self._check_divisors(onnxruntime_defects.TRANSPOSED_EMPTY_AXIS, node, divisors)
         elif node.op_type == "ConstantOfShape":
             elements = read_elements(inputs[0], MAX_AXES)
             elements = self._find_constant_elements(inputs[0]) if elements is None else elements
             yield from _with_reports(constant_of_shape_defects(elements))
         elif node.op_type == "Einsum":
             yield from _with_reports(einsum_defects(node))
-            yield from self._check_divisors(onnxruntime_defects.EINSUM_OF_EMPTY, node, find_einsum_divisors(node))
         elif node.op_type == "ConvTranspose":
             yield from _with_reports(conv_transpose_defects(node, self._opset))
         elif node.op_type == "Squeeze" and self._opset < _UNSORTED_AXES_OPSET:
             axes = list(read_ints(node, "axes") or ())
             if axes != sorted(axes):
                 yield onnxruntime_defects.UNSORTED_AXES, "defect", ""
+        yield from check_empty_sizes(node, self._opset, self._open_sizes)
 
     def _check_reshape(self, data: ValueView, target: Sequence[ValueView | int]) -> _Findings:
         """Report a Reshape to `target`, with a -1 and without allowzero, that fails if an open size is 0.
@@ -229,16 +227,6 @@ class _Checker:
             shape = ", ".join("?" if size is None else str(size) for size in sizes)
             names = " or ".join(dict.fromkeys(open_sizes))
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
-
-    def _check_divisors(self, defect: Defect, node: NodeView, divisors: Iterable[Axis]) -> _Findings:
-        """Report a node that makes onnxruntime divide by a size: a defect if it is 0, fragile if it may become 0."""
-        sizes = [self._open_sizes.size_of(value, axis) for value, axis in divisors]
-        # If a size decides whether a node in a body runs, the node may not run where the size is 0.
-        names = [size for size in sizes if isinstance(size, str) and not self._open_sizes.may_decide(size, node)]
-        if 0 in sizes:
-            yield defect, "defect", "ends the process because a size is 0"
-        elif names:
-            yield defect, "fragile", f"ends the process where {' or '.join(dict.fromkeys(names))} is 0"
 
     def _find_constant_elements(self, value: ValueView) -> Array | None:
         return self._facts.get(value, NO_FACTS).data

@@ -24,7 +24,7 @@ from forked import run
 from onnx import parser
 from openvino_processes import answer, answers
 from running import as_arrays, as_bytes, run_node
-from sessions import open_session
+from sessions import open_session, poisoned_memory
 
 import onnx_ops
 import ov_ext
@@ -174,7 +174,8 @@ def tried(run: Callable[[], Iterable[Any]]) -> Outcome:
 
 def by_onnxruntime(example: Example, *, optimized: bool) -> Outcome:
     data = {"x": data_of(example)}
-    return tried(lambda: as_arrays(open_session(model_of(example), optimized=optimized).run(None, data)))
+    with poisoned_memory():
+        return tried(lambda: as_arrays(open_session(model_of(example), optimized=optimized).run(None, data)))
 
 
 LEAST_CRASH = 0xC0000000
@@ -258,7 +259,7 @@ class TestOnnx:
         data = data_of(example)
         model = model_of(example)
         nodes = sliceport.lower(model, input_shapes={"x": data.shape}).nodes
-        if isinstance(example.right, Fails):
+        if isinstance(example.right, Fails) and nodes:
             assert [node.reason.code for node in nodes if node.reason is not None] == ["invalid"]
             return
         got = {}

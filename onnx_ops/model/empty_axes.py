@@ -13,10 +13,11 @@ _MAX_BLOCK_BITS = 32
 """The largest size of elements, in bits, for which onnxruntime moves several axes together."""
 
 
-def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
-    """Yield the axes by whose sizes onnxruntime divides when it fuses Transposes with a MatMul.
+def find_fused_transposes(matmul: NodeView, opset: int) -> Iterator[tuple[str, ValueView]]:
+    """Yield, for each tensor of a MatMul, the kind of the Transpose that onnxruntime fuses with it, and the data.
 
-    Each is axis 0 of the data of a Transpose that moves axis 0 behind all batch axes.
+    The kind is "batch" if axis 0 moves behind all batch axes, "matrix" if the last two axes change places, and "" if
+    onnxruntime fuses no Transpose.
 
     Raises:
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.
@@ -25,12 +26,16 @@ def find_matmul_divisors(matmul: NodeView, opset: int) -> Iterator[Axis]:
     operand_sizes = [sizes_of(value) for value in operands]
     ranks = {None if sizes is None else len(sizes) for sizes in operand_sizes}
     for value in operands:
+        kind, data = "", value
         # MatMul below opset 9 is not fused. The CPU provider has a kernel for fused nodes of these types only.
         if opset >= 9 and value.dtype is not None and value.dtype.name in ("FLOAT", "DOUBLE"):
             perm, data = merge_transposes(value, matmul.graph)
             rank = len(perm)
             if rank > 2 and ranks == {rank} and list(perm[:-2]) == list(range(1, rank - 1)):
-                yield data, 0
+                kind = "batch"
+            elif rank > 1 and list(perm) == [*range(rank - 2), rank - 1, rank - 2]:
+                kind = "matrix"
+        yield kind, data
 
 
 def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[int], ValueView]:

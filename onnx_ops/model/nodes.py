@@ -70,6 +70,8 @@ _INPUT_COUNTS = {
     "Constant": (0, 0),
     "Where": (3, 3),
     "MatMul": (2, 2),
+    "MatMulInteger": (2, 4),
+    "QLinearMatMul": (8, 8),
     "ConvTranspose": (2, 3),
     "Einsum": (1, 2**31),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905

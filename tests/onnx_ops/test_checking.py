@@ -26,14 +26,18 @@ from sliceport.checking import CheckReport
 from sliceport.defects.cases import OnnxCase
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_DML
-from sliceport.defects.onnxruntime import EINSUM_OF_EMPTY
+from sliceport.defects.onnxruntime import EINSUM_OF_EMPTY, EMPTY_BATCH, FUSED_EMPTY_PRODUCT
 from sliceport.defects.reported import REPORTED
 from sliceport.defects.table import DEFECTS
 from sliceport.defects.validity import FAILS_AT_ZERO
 from sliceport.diffing.verify import find_inputs_that_run
 from sliceport.errors import ModelError
 
-FRAGILE = {"ts_esm_dyn_12": {FAILS_AT_ZERO}, "ts_xlnet_dyn_12": {EINSUM_OF_EMPTY}}
+FRAGILE = {
+    "dynamo_mamba_dyn": {EMPTY_BATCH, FUSED_EMPTY_PRODUCT},
+    "ts_esm_dyn_12": {FAILS_AT_ZERO},
+    "ts_xlnet_dyn_12": {EINSUM_OF_EMPTY},
+}
 """The fragile findings of each model in `MODELS` that has any."""
 MODELS = sorted(conftest.MODELS.glob("*.onnx"))
 FLIP = "<int64[1] s = {-1}, int64[1] e = {-9223372036854775808}, int64[1] a = {0}, int64[1] t = {-1}>"

@@ -484,7 +484,7 @@ def test_difference_at_some_sizes_is_found(tmp_path: Path, before: str, after: s
 
 @pytest.mark.skipif(sys.platform != "linux", reason="fills memory by mallopt of glibc")
 def test_values_that_a_kernel_never_writes_are_named() -> None:
-    """Note that onnxruntime leaves the padding of an empty tensor as the memory was, and blame no model for it."""
+    """Note that onnxruntime leaves a part of a Concat unwritten if an input is empty, and blame no model for it."""
     path = MODELS / "ts_temporal_shift_dyn_11.onnx"
     verification = verify_rewriting(path, path)
     assert verification.is_equal

@@ -1,0 +1,158 @@
+"""The products of matrices and Concats that onnxruntime's CPU provider gets wrong if a size is 0.
+
+MatMul was measured on onnxruntime 1.31.1 for all pairs of tensors of up to 4 axes with sizes of 0, 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from onnx_ops.infer.open_sizes import OpenSizes
+from onnx_ops.model.empty_axes import find_einsum_divisors, find_fused_transposes
+from onnx_ops.model.nodes import read_int
+from onnx_ops.model.views import NodeView, ValueView
+from sliceport.defects import onnxruntime as defects
+from sliceport.defects.defect import Defect, Kind
+
+EMPTY_SIZE_OPERATORS = ("MatMul", "MatMulInteger", "QLinearMatMul", "Einsum", "Concat")
+Dim = int | str | None
+"""A size, the name of a size that the model's inputs leave open, or None if the size is not known."""
+Dims = Sequence[Dim]
+Effect = tuple[Defect, Dim, str]
+"""A defect, the size that shows it if it is 0, and the wrong behavior."""
+_CRASH, _UNWRITTEN = "ends the process", "leaves elements unwritten"
+
+
+def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iterator[tuple[Defect, Kind, str]]:
+    """Find the defects that a node shows if a size is 0: "defect" if it is 0, and "fragile" if an open size may be 0.
+
+    Args:
+        node: A standard node with a valid arity. Only `EMPTY_SIZE_OPERATORS` are examined.
+        opset: The version of ONNX's operators.
+        open_sizes: The sizes that the inputs of the model leave open.
+
+    Raises:
+        InvalidSlice, DynamicSlice: An attribute is not valid or not known.
+    """
+    if node.op_type not in EMPTY_SIZE_OPERATORS:
+        return
+
+    def size_of(value: ValueView, axis: int) -> Dim:
+        # If a size decides whether a node in a body runs, the node may not run where the size is 0.
+        size = open_sizes.size_of(value, axis)
+        return None if isinstance(size, str) and open_sizes.may_decide(size, node) else size
+
+    tensors = [
+        [] if value is None else [size_of(value, axis) for axis in range(len(value.shape or ()))]
+        for value in node.inputs
+    ]
+    effects: list[Effect] = []
+    if node.op_type == "Concat":
+        yield from _check_concat(tensors, read_int(node, "axis", 1))
+    elif node.op_type == "Einsum":
+        effects += [(defects.EINSUM_OF_EMPTY, size_of(*axis), _CRASH) for axis in find_einsum_divisors(node)]
+    elif node.op_type == "MatMul":
+        fused = [*find_fused_transposes(node, opset)]
+        # onnxruntime divides by the size of an axis that a fused Transpose moves behind all batch axes.
+        moved = [data for kind, data in fused if kind == "batch"]
+        effects += [(defects.TRANSPOSED_EMPTY_AXIS, size_of(data, 0), _CRASH) for data in moved]
+        if all(tensors):
+            has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
+            effects += find_empty_products(tensors[0], tensors[1], has_integers, [kind for kind, _ in fused])
+    else:
+        left, right = tensors[0], tensors[3 if node.op_type == "QLinearMatMul" else 1]
+        effects += _find_empty_integer_product(left, right) if left and right else ()
+    sizes_by_effect: dict[tuple[Defect, str], list[Dim]] = {}
+    for defect, size, effect in effects:
+        sizes_by_effect.setdefault((defect, effect), []).append(size)
+    for (defect, effect), sizes in sizes_by_effect.items():
+        names = [size for size in sizes if isinstance(size, str)]
+        if 0 in sizes:
+            yield defect, "defect", f"{effect} because a size is 0"
+        elif names:
+            yield defect, "fragile", f"{effect} where {' or '.join(dict.fromkeys(names))} is 0"
+
+
+def _check_concat(tensors: Sequence[Dims], axis: int) -> Iterator[tuple[Defect, Kind, str]]:
+    """Report a Concat of tensors whose sizes differ on another axis than `axis` if one of the tensors is empty.
+
+    onnxruntime refuses different sizes only if no tensor is empty.
+    """
+    if len(set(map(len, tensors))) > 1:  # a rank is open
+        return
+    for place, sizes in enumerate(zip(*tensors, strict=True)):
+        fixed = [size for size in sizes if isinstance(size, int) and size]
+        names = [size for size in sizes if isinstance(size, str)]
+        if not fixed or place in (axis, axis + len(tensors[0])):
+            continue
+        if 0 in sizes:
+            yield defects.CONCAT_OF_EMPTY, "invalid", f"axis {place} has sizes 0 and {fixed[0]}"
+        elif names:
+            detail = f"right only where {' and '.join(dict.fromkeys(names))} is {fixed[0]}"
+            yield defects.CONCAT_OF_EMPTY, "fragile", detail
+
+
+def find_empty_products(left: Dims, right: Dims, has_integers: bool, fused: Sequence[str]) -> Iterator[Effect]:
+    """Yield the defects that a MatMul shows if a size is 0.
+
+    Args:
+        left: The sizes of the first tensor, which is not a scalar.
+        right: The sizes of the second tensor, which is not a scalar.
+        has_integers: Whether the elements are integers.
+        fused: For each tensor, the kind of the fused Transpose, by `find_fused_transposes`.
+    """
+    effects = list(_find_effects(left, right, ("", "")))
+    reported = [(size, effect) for size, effect in effects if not (has_integers and effect == _UNWRITTEN)]
+    for size, effect in reported:
+        yield defects.EMPTY_BATCH if effect == "fails" else defects.EMPTY_SUM, size, effect
+    for size, effect in _find_effects(left, right, fused) if any(fused) else ():
+        if (size, effect) not in reported:
+            yield defects.FUSED_EMPTY_PRODUCT, size, effect
+
+
+def _find_empty_integer_product(left: Dims, right: Dims) -> Iterator[Effect]:
+    """Yield the size over which a product of integers sums if onnxruntime writes no element when the size is 0."""
+    terms = _count_terms(left, right)
+    if terms is not None and {0, terms}.isdisjoint(_list_free_sizes(left, right)):
+        yield defects.EMPTY_INTEGER_SUM, terms, _UNWRITTEN
+
+
+def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tuple[Dim, str]]:
+    """Yield each size with a wrong effect if it is 0, and the effect. A size that is not known may be 1."""
+    terms = _count_terms(left, right)
+    # If one tensor is a vector, onnxruntime computes a product for each row of the other one.
+    batch, other_batch = list(left[:-1] if len(right) == 1 else left[:-2]), list(right[:-2])
+    rank = max(len(batch), len(other_batch))
+    pairs = [*zip([1] * (rank - len(batch)) + batch, [1] * (rank - len(other_batch)) + other_batch, strict=True)]
+    # onnxruntime joins the rows of all matrices on the left if it takes the tensor on the right for one matrix. It
+    # compares sizes to find this out, so it also takes several matrices without rows for one.
+    can_join = len(left) >= len(right) >= 2 and not fused[0] and fused[1] != "batch"
+    is_joined = can_join and all(size in (1, None) for size in other_batch)
+    rows = right[-1] if fused[1] else terms
+    if can_join and _may_be_empty(rows) and any(size == 1 and other not in (1, None) for size, other in pairs):
+        yield rows, "ignores the batch of the second tensor"
+    has_several = not is_joined and any(size not in (1, None) for pair in pairs for size in pair)
+    is_written = (can_join and not fused[1]) or not {0, terms}.isdisjoint(_list_free_sizes(left, right))
+    if _may_be_empty(terms) and has_several and not is_written:
+        yield terms, _UNWRITTEN  # onnxruntime writes the zeros of the first product only
+    if not is_joined and not (can_join and rows == 0):
+        for size, other in (each for pair in pairs for each in (pair, pair[::-1])):
+            if other == 1 and _may_be_empty(size):
+                yield size, "fails"
+
+
+def _may_be_empty(size: Dim) -> bool:
+    return size == 0 or isinstance(size, str)
+
+
+def _count_terms(left: Dims, right: Dims) -> Dim:
+    """Return the size over which a MatMul sums, or its name. Return None if the size is not known or not 0."""
+    sizes = {left[-1], right[-2:][0]} - {None}  # the last axis but one, or the only axis of a vector
+    if any(isinstance(size, int) and size for size in sizes):
+        return None
+    return 0 if 0 in sizes else min(map(str, sizes), default=None)
+
+
+def _list_free_sizes(left: Dims, right: Dims) -> list[Dim]:
+    """Return the sizes of the axes over which a MatMul does not sum. The result is empty if one of them is 0."""
+    return [*left[:-1], *right[:-2], *(right[-1:] if len(right) > 1 else ())]
