@@ -14,7 +14,7 @@ from ov_ext.static_values import bounds_of, element_bounds, is_integral, read_in
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.axis import INT64_MAX
-from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode, Spec
+from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode, Spec, extend_scope
 from sliceport.wording import example_shapes
 
 SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
@@ -99,11 +99,12 @@ def slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
 
 
 def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
-    """Yield the nodes of a model in `scope` and of its bodies, with their scopes: the names of the enclosing bodies."""
+    """Yield the nodes of a model in `scope` and of its bodies, each with its scope; see `NodeInModel.scope`."""
+    used: set[str] = set()
     for node in model.get_ordered_ops():
         yield scope, node
         for title, body in bodies_of(node).items():
-            yield from nodes_with_scope(body, (*scope, f"{node.get_friendly_name()}.{title}"))
+            yield from nodes_with_scope(body, extend_scope(scope, node.get_friendly_name(), title, used))
 
 
 def _find_constants(model: ov.Model) -> set[int]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 
+from sliceport.slicing.node import extend_scope
+
 
 def graphs_of(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
     """Yield the graphs of an attribute, without the graphs in their nodes."""
@@ -27,13 +29,14 @@ def all_nodes(*holders: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.N
 def scoped_nodes(
     graph: onnx.GraphProto, scope: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], onnx.NodeProto]]:
-    """Yield (scope, node) for each node of a graph and its subgraphs. A scope has `node.attribute` per outer node."""
+    """Yield (scope, node) for each node of a graph and its subgraphs. See `NodeInModel.scope`."""
+    used: set[str] = set()
     for node in graph.node:
         yield scope, node
         name = node.name or next(filter(None, node.output), "")
         for attribute in node.attribute:
             for subgraph in graphs_of(attribute):
-                yield from scoped_nodes(subgraph, (*scope, f"{name}.{attribute.name}"))
+                yield from scoped_nodes(subgraph, extend_scope(scope, name, attribute.name, used))
 
 
 def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

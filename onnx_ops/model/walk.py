@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.views import GRAPH, GRAPHS, AttributeView, GraphView, NodeView
+from sliceport.slicing.node import extend_scope
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -51,13 +52,14 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
 
 
 def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield (scope, node) for each node of a graph and its subgraphs. A scope has `node.attribute` per outer node."""
+    """Yield (scope, node) for each node of a graph and its subgraphs. See `NodeInModel.scope`."""
+    used: set[str] = set()
     for node in graph:
         yield scope, node
         if graphs_in(node):
             for name, attribute in node.attributes.items():
                 for subgraph in graphs_of(attribute):
-                    yield from scoped_nodes(subgraph, (*scope, f"{node_name(node)}.{name}"))
+                    yield from scoped_nodes(subgraph, extend_scope(scope, node_name(node), name, used))
 
 
 @overload

@@ -11,6 +11,22 @@ from sliceport.slicing.spec import SliceSpec, SplitSpec, StridedSliceSpec
 Spec = SliceSpec | SplitSpec | StridedSliceSpec
 
 
+def extend_scope(scope: tuple[str, ...], node: str, attribute: str, used: set[str]) -> tuple[str, ...]:
+    """Return the scope of a graph that a node in `scope` holds, and add its last part to `used`.
+
+    A part that is in `used` gets a number, because nodes of one graph may share a name.
+
+    >>> extend_scope((), "choice", "then_branch", {"choice.then_branch"})
+    ('choice.then_branch#2',)
+    """
+    part, number = f"{node}.{attribute}", 1
+    while part in used:
+        number += 1
+        part = f"{node}.{attribute}#{number}"
+    used.add(part)
+    return (*scope, part)
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """One output of a slicing node.
@@ -36,7 +52,7 @@ class NodeInModel:
         domain: Operator domain; empty for the standard one.
         opset: Version of that domain's operator set.
         scope: The graph that holds the node, as the path to it from the main graph: `node.attribute` for each node
-            around it. Empty for the main graph.
+            around it; see `extend_scope`. Empty for the main graph.
         input: Name of the value that is sliced; empty if the node has no input.
         element: ONNX name of the element type of the input (`FLOAT`, `INT64`, ...); empty if unknown.
         outputs: Names of the values that the node writes; an output that is left out has an empty name.

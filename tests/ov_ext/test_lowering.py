@@ -147,6 +147,19 @@ def test_nodes_of_bodies_have_a_scope() -> None:
     assert [node.calls[0].input.byte_offset for node in lower(model, views=True).nodes[1:]] == [0, 0]  # not the view's
 
 
+def test_bodies_of_nodes_with_one_name_have_different_scopes() -> None:
+    models = [
+        if_model([8], lambda inner, _: make("Slice", [inner, *map(constant, ([1], [3], [1]))], ours=False))
+        for _ in range(2)
+    ]
+    results, parameters = (
+        [each for model in models for each in getattr(model, f"get_{kind}")()] for kind in ("results", "parameters")
+    )
+    scopes = {node.node.scope for node in lower(ov.Model(results, parameters, "m")).nodes}
+    bodies = ("then_body", "else_body", "then_body#2", "else_body#2")
+    assert scopes == {(f"choice.{body}",) for body in bodies}
+
+
 @pytest.mark.parametrize("element", ["f64", "f32", "f16", "bf16", "f8e4m3", "i64", "i8", "u64", "u16", "boolean"])
 def test_element_type_is_lowered(element: str) -> None:
     assert lower(one_slice("Slice", [8], BACKWARD, element=element)).summary["lowered"] == 1

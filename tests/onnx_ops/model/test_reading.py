@@ -247,6 +247,22 @@ class TestScopes:
         assert (view.verdict, node.node.scope) == ("alias", ("y.body",))
         assert (node.aliases[0].value, node.calls[0].input.value) == ("v", "v")
 
+    @pytest.mark.parametrize("names", [("same", "same"), ("", "y")])
+    def test_branches_of_nodes_with_one_name_are_told_apart(self, names: tuple[str, str]) -> None:
+        branch = "b () => (float[4,4] {}) {{ t = {} (x)  {} = Slice (t, {}) }}"
+        halves = [("Neg", "s, m"), ("Abs", "m, e")]
+        branches = [branch.format(f"u{i}", half[0], f"u{i}", half[1]) for i, half in enumerate(halves)]
+        ifs = [f"If (c) <then_branch = {each}, else_branch = {each}>" for each in branches]
+        bounds = "int64[1] s = {0}, int64[1] m = {4}, int64[1] e = {8}"
+        text = f"""g (float[8,4] x, bool c) => (float[4,4] y, float[4,4] z) <{bounds}> {{
+            y = {ifs[0]}  z = {ifs[1]} }}"""
+        model = parsed(text)
+        for node, name in zip(model.graph.node, names, strict=True):
+            node.name = name
+        program = sliceport.lower(model)
+        assert len({node.node.scope for node in program.nodes}) == 4
+        assert [len(call.outputs) for call in program.calls] == [1, 1, 1, 1]  # no SPLIT joins halves of two tensors
+
     def test_a_function_is_lowered_at_each_call(self, models: Path) -> None:
         program = sliceport.lower(models / "rule_function.onnx")
         assert [n.resolved.cuts[0].region.input_shape for n in program.nodes] == [(4, 6), (2, 8)]
