@@ -151,7 +151,8 @@ class _Checker:
     def _find_misdeclared(self) -> Iterator[NodeFinding]:
         """Report the first node that declares a wrong size for an output, or for an input of its body.
 
-        The size is a number although the model's inputs leave the size open, or contradicts a shape from the user.
+        A size is wrong if it is a number but depends on open sizes of the model's inputs, or if it contradicts a shape
+        from the user.
         """
         if not (self._contradicted or any(facts.is_misdeclared for facts in self._facts.values())):
             return

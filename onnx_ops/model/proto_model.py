@@ -256,7 +256,7 @@ class ProtoModel:
         self.graph = self._read_graph(proto.graph, ())
 
     def origin(self, _: Node) -> str:
-        return ""
+        return ""  # this view has no functions
 
     def written_name(self, node: Node) -> str:
         return node_name(node)

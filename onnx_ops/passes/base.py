@@ -313,8 +313,9 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     all_changes: list[list[Change]] = [[] for _ in passes]
     is_stale, modified = False, True
     while modified or is_stale:
-        # Inference takes longer than the passes. So except for passes that need or reveal shapes, it awaits a round in
-        # which no pass changes the model. Then all passes run once more, because not all of them used the newest facts.
+        # Inference takes longer than the passes, so it runs only after a round without changes, after a pass that
+        # reveals shapes, and in a pass that needs the newest facts. After a round without changes, all passes run once
+        # more, because not all of them used the newest facts.
         if not modified:
             if not analysis.is_current:
                 analysis.infer()

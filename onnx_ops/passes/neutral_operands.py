@@ -85,11 +85,10 @@ class RemoveNeutralOperandsPass(SlicingPass):
             if operand is None or array is None or not (array == _NEUTRAL[node.op_type]).all():
                 continue
             if array.dtype.kind == "f":  # integers have no -0 and no NaN
-                is_negative = np.signbit(array)
-                # -0 + 0 and -0 - -0 are 0; -0 + -0 and -0 - 0 stay -0.
-                loses_sign = {"Add": not is_negative.all(), "Sub": is_negative.any()}.get(node.op_type, False)
+                if node.outputs[0] in sign_sensitive and _may_lose_sign(node.op_type, array):
+                    continue
                 # The node makes a signalling NaN quiet. It reads no such NaN if arithmetic computes the operand.
-                if (loses_sign and node.outputs[0] in sign_sensitive) or not _has_no_signalling_nan(operand):
+                if not _has_no_signalling_nan(operand):
                     continue
             if self._keeps_shape(operand, array):
                 return operand
@@ -102,6 +101,14 @@ class RemoveNeutralOperandsPass(SlicingPass):
             return False
         last_sizes = sizes[len(sizes) - other.ndim :]
         return all(other_size in (1, size) for other_size, size in zip(other.shape, last_sizes, strict=True))
+
+
+def _may_lose_sign(op_type: str, neutral: Array) -> bool:
+    """Return whether an operator with a neutral operand turns -0 into 0."""
+    is_negative = np.signbit(neutral)
+    if op_type == "Add":  # -0 + 0 is 0, and -0 + -0 is -0
+        return not is_negative.all()
+    return op_type == "Sub" and bool(is_negative.any())  # -0 - -0 is 0, and -0 - 0 is -0
 
 
 def _find_sign_sensitive(model: ir.Model) -> set[ir.Value]:

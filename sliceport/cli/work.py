@@ -133,7 +133,9 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
 
 
 def get_answer(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
-    """Do the work and return its result. A command line (`is_supervised`) or a limit in `options` needs a child.
+    """Do the work and return its result.
+
+    A child process does the work if `is_supervised`, which command lines set, or if `options` limit time or memory.
 
     Raises:
         SliceportError: The work cannot be done.

@@ -179,8 +179,10 @@ class StridedCopy:
 
     def _is_contiguous_in_input(self, axis: int) -> bool:
         """Whether `axis` and the next axis are contiguous in the input. False if the next axis is the split axis."""
-        inner = axis + 1  # an output has only a part of the split axis
-        return inner != self.split_axis and self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
+        inner = axis + 1
+        if inner == self.split_axis:  # an output has only a part of this axis
+            return False
+        return self.input_strides[axis] == self.sizes[inner] * self.input_strides[inner]
 
     def _split_elements(self, spread: int) -> StridedCopy:
         """Return this copy with each element replaced by `spread` smaller elements along a new innermost axis."""
@@ -229,7 +231,11 @@ class StridedCopy:
 
 
 def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
-    """Return `strides` of a non-empty region's output by input axis, and 1 for an axis with one selected index."""
+    """Return one output stride for each input axis of a region that is not empty.
+
+    An input axis with several selected indices gets the stride of the output axis that it becomes, from `strides`. An
+    input axis with one selected index gets 1.
+    """
     # Only axes of size 1 are added or dropped, so output axes longer than 1 match, in order, ranges longer than 1.
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
