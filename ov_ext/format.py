@@ -115,7 +115,7 @@ class OpenVINO:
 
     def open_graph(self, model: Any) -> OpenVINOGraph:
         """Read a model as a graph that `diff` can cut into smaller models; see `sliceport.diffing.graph.Diffable`."""
-        ov_model = _read(model)
+        ov_model = _read(model)  # first, because its error says what to install if openvino is missing
         from ov_ext.ov_graph import OpenVINOGraph
 
         return OpenVINOGraph(ov_model)

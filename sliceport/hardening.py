@@ -79,7 +79,7 @@ class Change:
         }
 
 
-def explain(target: str, defects: Sequence[Defect] = ()) -> str:
+def state_reason(target: str, defects: Sequence[Defect] = ()) -> str:
     """Return the reason to change a node: its defects or, if it has none, that it is not in the form for `target`."""
     return "; ".join(defect.reason for defect in defects) or f"not in the form for {target}"
 
@@ -131,13 +131,13 @@ class Hardening:
     def text(self, *, verbose: bool = False) -> str:
         """Format the report for people; `verbose` also lists the nodes below each line about several nodes."""
         changes = [
-            (change.op, change.node, f"{explain(self.target, change.defects)}: {change.outcome}")
+            (change.op, change.node, f"{state_reason(self.target, change.defects)}: {change.outcome}")
             for change in self.changes
         ]
         lines = group_nodes([*changes, *(node.to_finding() for node in self.invalid)], verbose=verbose)
         rewritten = sum(change.replacement is not None for change in self.changes)
         version = self.version.partition("-")[0]  # OpenVINO adds its commit
-        reason = explain(self.target) if self.is_form else f"with a defect of {self.target} {version}"
+        reason = state_reason(self.target) if self.is_form else f"with a defect of {self.target} {version}"
         summary = f"{count_of(len(self.changes), 'node')} {reason}"
         if self.changes:
             summary += f": {rewritten} rewritten, {len(self.changes) - rewritten} not fixed"

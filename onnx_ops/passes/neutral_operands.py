@@ -87,7 +87,8 @@ class RemoveNeutralOperandsPass(SlicingPass):
             if array.dtype.kind == "f":  # integers have no -0 and no NaN
                 if node.outputs[0] in sign_sensitive and _may_lose_sign(node.op_type, array):
                     continue
-                # The node makes a signalling NaN quiet. It reads no such NaN if arithmetic computes the operand.
+                # The node makes a signalling NaN quiet, so it stays unless arithmetic has computed the operand: the
+                # result of arithmetic has no signalling NaN.
                 if not _has_no_signalling_nan(operand):
                     continue
             if self._keeps_shape(operand, array):

@@ -12,7 +12,7 @@ from sliceport.commands.options import VERIFIERS, add_inputs, parse_names, repla
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, outcome_of_change
 from sliceport.defects.profiles import FORMS, READINGS
 from sliceport.formats import all_targets, format_of, formats
-from sliceport.hardening import explain
+from sliceport.hardening import state_reason
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def _list_changes(data: Mapping[str, Any]) -> list[Finding]:
         )
         for change in data["changes"]
         # A node without a defect is rewritten because the target needs another form.
-        for defect in change["defects"] or [{"id": "", "reason": explain(data["target"])}]
+        for defect in change["defects"] or [{"id": "", "reason": state_reason(data["target"])}]
     ] + [make_finding("invalid", node["op"], node["node"], node["reason"]) for node in data["invalid"]]
 
 

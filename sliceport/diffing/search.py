@@ -140,7 +140,7 @@ class Search:
         if not self.best.failure.is_of_run:
             last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
             needs_few_nodes = self._try_predecessors(last, self.best.values)
-            if len(self.best.outputs) > 1:  # the failure may need the other outputs
+            if len(self.best.outputs) > 1:  # the failing output alone, unless the failure needs the other outputs
                 self._try_part(self.best.numbers, self.best.values, [self.best.failure.output])
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
