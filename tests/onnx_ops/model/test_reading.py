@@ -24,6 +24,7 @@ from onnx_ops.model.read import read_proto
 from onnx_ops.model.specs import split_spec_with_open_sizes
 from onnx_ops.model.views import Sizes
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
+from sliceport.slicing.node import extend_scope
 
 MAX = 2**63 - 1
 MIN = -(2**63)
@@ -262,6 +263,18 @@ class TestScopes:
         program = sliceport.lower(model)
         assert len({node.node.scope for node in program.nodes}) == 4
         assert [len(call.outputs) for call in program.calls] == [1, 1, 1, 1]  # no SPLIT joins halves of two tensors
+
+    def test_many_nodes_of_one_name_are_told_apart_in_few_steps(self) -> None:
+        class CountingDict(dict[str, int]):
+            count = 0
+
+            def __contains__(self, part: object) -> bool:
+                self.count += 1
+                return super().__contains__(part)
+
+        used = CountingDict({"n.body#3": 1})
+        assert len({extend_scope((), "n", "body", used) for _ in range(100)}) == 100
+        assert used.count < 300
 
     def test_a_function_is_lowered_at_each_call(self, models: Path) -> None:
         program = sliceport.lower(models / "rule_function.onnx")
