@@ -58,7 +58,7 @@ class NodeInModel:
         outputs: Names of the values that the node writes; an output that is left out has an empty name.
         origin: Empty for a node of a graph. For a node of a function, the function and the position of the node among
             the function's slicing nodes (`domain:name:overload#0`), equal for all calls.
-        may_capture: Whether `input` may be a value of an outer graph. An input of the node's own graph may hide one.
+        may_capture: Whether `input` may be a value of an outer graph. A value of the node's own graph may hide one.
     """
 
     name: str

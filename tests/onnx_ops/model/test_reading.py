@@ -248,6 +248,14 @@ class TestScopes:
         assert (view.verdict, node.node.scope) == ("alias", ("y.body",))
         assert (node.aliases[0].value, node.calls[0].input.value) == ("v", "v")
 
+    def test_value_of_a_branch_that_hides_a_view_is_sliced(self) -> None:
+        branch = "b () => (float[2,4] o) { v = Abs (x)  o = Slice (v, s, m) }"  # onnxruntime refuses the second `v`
+        bounds = "int64[1] s = {0}, int64[1] m = {2}, int64[1] e = {8}"
+        text = f"""g (float[8,4] x, bool c) => (float[2,4] y) <{bounds}> {{
+            v = Slice (x, m, e)  y = If (c) <then_branch = {branch}, else_branch = {branch}> }}"""
+        for model in (parsed(text), ir.serde.deserialize_model(parsed(text))):
+            assert [node.aliases[0].value for node in sliceport.lower(model, views=True).nodes] == ["x", "v", "v"]
+
     @pytest.mark.parametrize("names", [("same", "same"), ("", "y")])
     def test_branches_of_nodes_with_one_name_are_told_apart(self, names: tuple[str, str]) -> None:
         branch = "b () => (float[4,4] {}) {{ t = {} (x)  {} = Slice (t, {}) }}"
