@@ -50,7 +50,10 @@ UNSORTED = """(bool c, float[8] x, int64[1] n) => (float[4] z, float[4] w) <int6
     >
     w = own.F(x, s, e, n)
 }
-<domain: "own", opset_import: ["" : 13]> F (x, s, e, n) => (part) { part = Slice(first, s, n)  first = Slice(x, s, e) }"""
+<domain: "own", opset_import: ["" : 13]> F (x, s, e, n) => (part) {
+    part = Slice(first, s, n)
+    first = Slice(x, s, e)
+}"""
 
 
 def test_nodes_of_unsorted_graphs_get_their_own_verdicts(tmp_path: Path) -> None:
