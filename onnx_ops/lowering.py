@@ -63,8 +63,8 @@ def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     source: onnx.ModelProto | ir.Model
     if checked is None:
         source = clone_sorted(cast("ir.Model", model))
-        viewed = source.clone()  # because the view changes it
-    else:
-        source, viewed = checked.proto, to_ir(checked)
+        viewed = clone_sorted(source)  # because the view changes it
+    else:  # annotated nodes are found by their order, which sorting changes
+        source, viewed = checked.proto if checked.findings.is_sorted else to_ir(checked), to_ir(checked)
     with data_closed(viewed, LARGE_BYTES):
         yield IrModel.prepared(viewed), OnnxSource(source)

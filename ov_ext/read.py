@@ -100,7 +100,7 @@ def slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
 
 def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
     """Yield the nodes of a model in `scope` and of its bodies, each with its scope; see `NodeInModel.scope`."""
-    used: set[str] = set()
+    used: dict[str, int] = {}
     for node in model.get_ordered_ops():
         yield scope, node
         for title, body in bodies_of(node).items():

@@ -30,7 +30,7 @@ class NodeFinding:
         op: The operator of the node.
         kind: The kind of the finding. It differs from the kind of the entry if the node is wrong for some sizes only.
         detail: The values that cause the finding; may be empty.
-        scope: The path of `node.attribute` to the graph of the node, outermost first; empty for the main graph.
+        scope: The path to the graph of the node; see `sliceport.slicing.node.NodeInModel.scope`.
     """
 
     defect: Defect

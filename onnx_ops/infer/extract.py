@@ -64,6 +64,7 @@ class _Record(NamedTuple):
 def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Record:
     """Return the record of a slicing node. A node without data has an empty `input`, and is refused later."""
     data = node.inputs[0] if node.inputs else None
+    producer = None if data is None else data.producer()
     fields = {
         "name": node_name(node),
         "op_type": node.op_type,
@@ -74,7 +75,7 @@ def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _R
         "input": (data.name or "") if data is not None else "",
         "outputs": tuple([output.name or "" for output in node.outputs]),
         "origin": model.origin(node),
-        "may_capture": data is not None and data.producer() is not None,
+        "may_capture": producer is not None and producer.graph is not node.graph,
     }
     used = [bool(output.name) and (output.is_graph_output() or bool(output.uses())) for output in node.outputs]
     return _Record(node, fields, tuple(used))

@@ -30,7 +30,7 @@ def scoped_nodes(
     graph: onnx.GraphProto, scope: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], onnx.NodeProto]]:
     """Yield (scope, node) for each node of a graph and its subgraphs. See `NodeInModel.scope`."""
-    used: set[str] = set()
+    used: dict[str, int] = {}
     for node in graph.node:
         yield scope, node
         name = node.name or next(filter(None, node.output), "")

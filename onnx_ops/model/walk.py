@@ -53,7 +53,7 @@ def all_nodes(holder: Iterable[Node]) -> Iterator[Node]:
 
 def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
     """Yield (scope, node) for each node of a graph and its subgraphs. See `NodeInModel.scope`."""
-    used: set[str] = set()
+    used: dict[str, int] = {}
     for node in graph:
         yield scope, node
         if graphs_in(node):

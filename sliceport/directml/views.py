@@ -35,8 +35,7 @@ class Buffers:
         """Return the location of a node's input."""
         outermost = 0 if node.may_capture else len(node.scope)
         for depth in range(len(node.scope), outermost - 1, -1):
-            output = self._outputs.get((node.scope[:depth], node.input))
-            if output is not None:
+            if (output := self._outputs.get((node.scope[:depth], node.input))) is not None:
                 return output
         shape = node.cuts[0].region.input_shape
         return Location(Binding(node.input), find_strides(self._options.input_layout, node.input, shape))

@@ -147,8 +147,8 @@ def _format_parameters(operator: Operator) -> str:
         parts = [tensor.sizes[operator.axis] for tensor in operator.output_tensors]
         text = f" axis {operator.axis} into {_format_dims(parts)}"
     read, *written = [_format_dims(tensor.strides) for tensor in (operator.input_tensor, *operator.outputs)]
-    is_packed = {read, *written} == {"packed"}
-    return text if is_packed else f"{text}, tensor strides {read} to {', '.join(dict.fromkeys(written))}"
+    targets = ", ".join(written) if len(set(written)) > 1 else written[0]
+    return text if read == targets == "packed" else f"{text}, tensor strides {read} to {targets}"
 
 
 def _format_dims(values: Sequence[int] | None) -> str:

@@ -11,19 +11,19 @@ from sliceport.slicing.spec import SliceSpec, SplitSpec, StridedSliceSpec
 Spec = SliceSpec | SplitSpec | StridedSliceSpec
 
 
-def extend_scope(scope: tuple[str, ...], node: str, attribute: str, used: set[str]) -> tuple[str, ...]:
-    """Return the scope of a graph that a node in `scope` holds, and add its last part to `used`.
+def extend_scope(scope: tuple[str, ...], node: str, attribute: str, used: dict[str, int]) -> tuple[str, ...]:
+    """Return the scope of a graph that a node in `scope` holds, and count its last part in `used`.
 
     A part that is in `used` gets a number, because nodes of one graph may share a name.
 
-    >>> extend_scope((), "choice", "then_branch", {"choice.then_branch"})
+    >>> extend_scope((), "choice", "then_branch", {"choice.then_branch": 1})
     ('choice.then_branch#2',)
     """
-    part, number = f"{node}.{attribute}", 1
+    part = name = f"{node}.{attribute}"
     while part in used:
-        number += 1
-        part = f"{node}.{attribute}#{number}"
-    used.add(part)
+        used[name] += 1
+        part = f"{name}#{used[name]}"
+    used[part] = 1
     return (*scope, part)
 
 
@@ -58,7 +58,7 @@ class NodeInModel:
         outputs: Names of the values that the node writes; an output that is left out has an empty name.
         origin: Empty for a node of a graph. For a node of a function, the function and the position of the node among
             the function's slicing nodes (`domain:name:overload#0`), equal for all calls.
-        may_capture: Whether `input` may be a value of an outer graph. An input of the node's own graph may hide one.
+        may_capture: Whether `input` may be a value of an outer graph. A value of the node's own graph may hide one.
     """
 
     name: str

@@ -57,6 +57,11 @@ def lowered(program: Any) -> list[Any]:
     )
 
 
+def test_model_that_onnx_ir_cannot_clone_is_lowered() -> None:
+    text = MAIN.replace("{ p = Neg (cut) }", "{ }").replace("t () => (float[2,3] p)", "t () => (float[2,3] cut)")
+    assert lowered(sliceport.lower(parse(text))) == lowered(sliceport.lower(onnx.parser.parse_model(text)))
+
+
 def test_if_in_front_of_the_node_that_its_branch_reads_is_sorted() -> None:
     proto = onnx.parser.parse_model(MAIN)
     proto.graph.node.insert(0, proto.graph.node.pop())

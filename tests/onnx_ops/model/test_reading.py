@@ -24,6 +24,7 @@ from onnx_ops.model.read import read_proto
 from onnx_ops.model.specs import split_spec_with_open_sizes
 from onnx_ops.model.views import Sizes
 from sliceport.errors import InvalidSlice, ModelError, UnsupportedSlice, UsageError
+from sliceport.slicing.node import extend_scope
 
 MAX = 2**63 - 1
 MIN = -(2**63)
@@ -247,6 +248,14 @@ class TestScopes:
         assert (view.verdict, node.node.scope) == ("alias", ("y.body",))
         assert (node.aliases[0].value, node.calls[0].input.value) == ("v", "v")
 
+    def test_value_of_a_branch_that_hides_a_view_is_sliced(self) -> None:
+        branch = "b () => (float[2,4] o) { v = Abs (x)  o = Slice (v, s, m) }"  # onnxruntime refuses the second `v`
+        bounds = "int64[1] s = {0}, int64[1] m = {2}, int64[1] e = {8}"
+        text = f"""g (float[8,4] x, bool c) => (float[2,4] y) <{bounds}> {{
+            v = Slice (x, m, e)  y = If (c) <then_branch = {branch}, else_branch = {branch}> }}"""
+        for model in (parsed(text), ir.serde.deserialize_model(parsed(text))):
+            assert [node.aliases[0].value for node in sliceport.lower(model, views=True).nodes] == ["x", "v", "v"]
+
     @pytest.mark.parametrize("names", [("same", "same"), ("", "y")])
     def test_branches_of_nodes_with_one_name_are_told_apart(self, names: tuple[str, str]) -> None:
         branch = "b () => (float[4,4] {}) {{ t = {} (x)  {} = Slice (t, {}) }}"
@@ -262,6 +271,18 @@ class TestScopes:
         program = sliceport.lower(model)
         assert len({node.node.scope for node in program.nodes}) == 4
         assert [len(call.outputs) for call in program.calls] == [1, 1, 1, 1]  # no SPLIT joins halves of two tensors
+
+    def test_many_nodes_of_one_name_are_told_apart_in_few_steps(self) -> None:
+        class CountingDict(dict[str, int]):
+            count = 0
+
+            def __contains__(self, part: object) -> bool:
+                self.count += 1
+                return super().__contains__(part)
+
+        used = CountingDict({"n.body#3": 1})
+        assert len({extend_scope((), "n", "body", used) for _ in range(100)}) == 100
+        assert used.count < 300
 
     def test_a_function_is_lowered_at_each_call(self, models: Path) -> None:
         program = sliceport.lower(models / "rule_function.onnx")

@@ -46,13 +46,22 @@ class TestLower:
         out = invoke("lower", models / "rule_identity.onnx", "-q").out
         assert out == "2 nodes: 2 alias; no operators moving 0 bytes; feature level 6.4\n"
 
-    def test_verbose_shows_the_windows_and_the_strides_of_tensors(self, invoke: Invoke, models: Path) -> None:
+    def test_verbose_shows_the_windows_and_the_strides_of_tensors(
+        self, invoke: Invoke, models: Path, tmp_path: Path
+    ) -> None:
         out = invoke("lower", models / "rule_coalesce.onnx", "-v").out
         assert "#0 SLICE1 FLOAT32 [60] offsets [15] sizes [30] strides [1]\n" in out
         out = invoke("lower", models / "rule_siblings.onnx", "-v", "--input-layout", "2,0,1").out
         assert " axis 1 into [3,5], tensor strides [8,1,16] to packed\n" in out
         out = invoke("lower", models / "rule_siblings.onnx", "-v", "--output-layout", "2,0,1").out
         assert " axis 1 into [3,5], tensor strides packed to [3,1,6], [5,1,10]\n" in out
+        text = """<ir_version: 9, opset_import: ["" : 13]>
+            g (float[2,6,4] x) => (float[2,1,4] p, float[2,1,4] q, float[2,4,4] r) <int64[3] parts = {1, 1, 4}> {
+                p, q, r = Split <axis = 1> (x, parts)
+            }"""
+        onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+        out = invoke("lower", tmp_path / "m.onnx", "-v", "--output-layout", "2,0,1").out
+        assert " tensor strides packed to [1,1,2], [1,1,2], [4,1,8]\n" in out
 
     def test_layout_of_another_rank_is_a_note(self, invoke: Invoke, models: Path) -> None:
         out = invoke("lower", models / "rule_siblings.onnx", "--input-layout", "NHWC", "--output-layout", "2,0,1").out
