@@ -64,7 +64,9 @@ def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     if checked is None:
         source = clone_sorted(cast("ir.Model", model))
         viewed = clone_sorted(source)  # because the view changes it
-    else:  # annotated nodes are found by their order, which sorting changes
-        source, viewed = checked.proto if checked.findings.is_sorted else to_ir(checked), to_ir(checked)
+    else:
+        viewed = to_ir(checked)
+        # `annotate` finds nodes by their order, which `to_ir` changes if the model is not sorted.
+        source = checked.proto if checked.findings.is_sorted else to_ir(checked)
     with data_closed(viewed, LARGE_BYTES):
         yield IrModel.prepared(viewed), OnnxSource(source)
