@@ -43,8 +43,8 @@ class GraphNode:
     written_name: str = ""
 
     @property
-    def all_names(self) -> tuple[str, ...]:
-        """The names of its outputs and its own name; for a node that was inlined from a function, `written_name`."""
+    def written_names(self) -> tuple[str, ...]:
+        """The names to find it by in the user's model: `written_name` if there is one, else its outputs and name."""
         return (self.written_name,) if self.written_name else (*self.writes, self.name)
 
     def __str__(self) -> str:

@@ -57,10 +57,10 @@ class Part:
     def sentences(self) -> list[str]:
         """The findings, one sentence each."""
         defects = [f"a known defect: {defect.id} ({defect.reason})" for defect in self.defects]
-        return [*self.causes, *(defects or ["not a known defect"])]
+        return [*self.sentences_without_defects, *(defects or ["not a known defect"])]
 
     @property
-    def causes(self) -> list[str]:
+    def sentences_without_defects(self) -> list[str]:
         """All findings apart from the known defects, one sentence each."""
         case = self.case
         count = len(case.nodes)

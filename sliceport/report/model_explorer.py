@@ -53,14 +53,14 @@ def diff_node_data(report: DiffReport, model: str) -> str:
                 text = case.failure.message if node is case.culprit else "in the smallest model that fails"
                 color = _RED if node is case.culprit else _AMBER
                 if case.holder is None:
-                    yield Mark(node.all_names, text, color)
+                    yield Mark(node.written_names, text, color)
                 else:
                     # `scope[0]` ends with the attribute of an If, or with the iteration of a Loop or Scan.
                     title = case.scope[0].rpartition(", ")[2]
                     attribute = title if title in ("then_branch", "else_branch") else "body"
                     # Nodes in a body of a body have no ids, so only the holder is marked.
-                    inner = node.all_names if len(case.scope) == 1 else ()
-                    yield Mark(case.holder.all_names, text, color, attribute, inner)
+                    inner = node.written_names if len(case.scope) == 1 else ()
+                    yield Mark(case.holder.written_names, text, color, attribute, inner)
 
     return _node_data(f"sliceport diff: {report.on}", model, marks())
 

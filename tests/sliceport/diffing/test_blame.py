@@ -82,7 +82,7 @@ def test_tolerance_of_the_caller_decides_whether_an_engine_is_steady(
 def test_refused_node_of_unrelated_models_is_found(differ: Differ, tmp_path: Path) -> None:
     other = "(float[4] x) => (y) { [d] d = Cos (x)  [e] e = Erf (d)  [f] f = Sqrt (e)  [g] y = Add (f, d) }"
     report = differ(LONG, refuse("Erf"), other=save(other, tmp_path / "other.onnx"))
-    assert part_of(report).causes[0] == "first node that fails: Erf 'e'"
+    assert part_of(report).sentences_without_defects[0] == "first node that fails: Erf 'e'"
 
 
 @pytest.mark.parametrize("is_first", [False, True])
@@ -163,7 +163,7 @@ def test_values_behind_one_that_cannot_be_an_output_are_compared(differ: Differ,
     other = save(LONG.replace("Neg (v)", "Abs (v)"), tmp_path / "other.onnx")
     report = differ(LONG, hide("v", "w"), other=other)
     assert names(report) == ["v", "b"]
-    assert part_of(report).causes[:2] == [
+    assert part_of(report).sentences_without_defects[:2] == [
         "first node that differs: one of the 2 nodes from Exp 'v' to Abs 'b'",
         "the smallest model with the difference has 2 nodes: Exp 'v', Abs 'b'",
     ]
