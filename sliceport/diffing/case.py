@@ -130,7 +130,7 @@ def make_case(
     reads = sorted(find_boundary(graph, numbers))
     if not values.keys() >= set(reads):
         return None
-    # Values that depend on shapes alone become constants, because engines infer the shapes of other values from them.
+    # Values that depend on no element of an input become constants: engines infer shapes of other values from them.
     static = find_static_values(graph)
     inputs = {name: values[name] for name in reads if name not in static}
     constants = {name: values[name] for name in reads if name in static}

@@ -67,7 +67,7 @@ def diff(
         input_shapes: Sizes for inputs whose shape the model leaves open, by name.
         inputs: Arrays for inputs, by name; all other inputs get random arrays.
         seed: The seed of the first random inputs.
-        seeds: The number of sets of random inputs to try at most. The first set on which outputs differ is the last.
+        seeds: The number of sets of random inputs to try. `diff` stops at the first set on which outputs differ.
         open_sizes: The size of all axes that the model leaves open; "primes" for distinct primes.
         tolerance: The accepted difference of computed outputs. A mapping has a tolerance for each named output, and one
             under an empty name for all other outputs. None stands for the default of each element type. An output
@@ -272,7 +272,7 @@ class _Comparison:
         return None
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
-        """Add the part of each failure to `parts`. Without a part, add the output to an earlier part, or add a note."""
+        """Add the part of each failure to `parts`. Without one, let an earlier part explain it, or add a note."""
         # If the engine of the expected outputs fails, the part at fault is one that fails on this engine.
         sides = (self.good, self.bad) if isinstance(run.expected, Failure) else (self.bad, self.good)
         for failure, located in self._locate_each(run, failures, notes):

@@ -154,8 +154,8 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
         is_close = False
         for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
             element = compare_values(name, a, b, tolerance)
-            if element.status == "different":
-                return _make_difference(name, element.kind or "structure", f"in element {i}, {element.detail}")
+            if element.kind:
+                return _make_difference(name, element.kind, f"in element {i}, {element.detail}")
             is_close |= element.status == "close"
         return OutputDiff(name, "sequence", (len(actual),), "close" if is_close else "equal")
     if actual is None and expected is None:

@@ -99,7 +99,8 @@ class Matches:
         written = [name for node in self.second.nodes for name in node.writes]
         for name in dict.fromkeys((*actual, *written)):  # a value without a fingerprint may still have a namesake
             namesake = self.name_in_first(name)
-            # An input or output matches its namesake only, because a wrong output may equal any other value by chance.
+            # Trusted names decide for all values. Names always decide for inputs and outputs, because a wrong output
+            # may equal any other value by chance.
             must_match_namesake = namesake in expected and (self._trusts_names or name in self.names)
             candidates = [namesake] if namesake in expected else []
             if name in actual and not must_match_namesake:
@@ -155,7 +156,10 @@ def _list_readers(graph: Graph) -> dict[str, list[str]]:
 
 
 def match_by_value(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, str]:
-    """Map each value of `second` by name to a value of `first` that agrees with it, preferably its namesake."""
+    """Map names of values of `second` to names of values of `first` that agree with them, preferably their namesakes.
+
+    A value of `first` is used once. A value of `second` without such a match is left out.
+    """
     expected, actual = ({name: Fingerprint.of(array) for name, array in values.items()} for values in (first, second))
     names: dict[str, str] = {}
     # Values that agree with their namesake come first, so that no other value takes the namesake.

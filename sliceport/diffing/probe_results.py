@@ -195,8 +195,8 @@ class _Results:
         # Plan the last round if one node remains, or if a complete round has not narrowed the range.
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing_count):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
-        # A prefix begins at the front, a few right nodes before the range, because the failure may need these nodes. If
-        # the failure needed nodes before an earlier front, the front became 0 (see above), and stays 0.
+        # A prefix begins at the front, a few right nodes before the range, because the failure may need these nodes.
+        # After the first round, a front of 0 stays 0, as the failure may need nodes before other fronts (see above).
         may_move_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if may_move_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
@@ -220,8 +220,8 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # Even if some cuts have no verdict, each round halves the range. One more round may move the front back to 0,
-        # and one more is the last.
+        # A round leaves one of `WAYS` parts of the range if all cuts have a verdict. Because some may have none, halves
+        # are counted here. One more round may move the front back to 0, and one more is the last.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         round_text = f"these are the results of round {state.round} of at most {most_rounds}, if all models run"
         reading = self._build_reading(report, text, round_text)
@@ -256,7 +256,7 @@ class _Results:
 
     def _find_caveat(self, case: Case) -> str:
         """Return the reason why the part at fault may be smaller than a case, or an empty string."""
-        # Each round also runs the last node alone, unless a probe cannot hold values that this node reads or writes.
+        # A round that finds the part also ran its last node alone, unless a probe cannot hold values of this node.
         if not any(self.path.nodes_of(cut) == list(case.numbers[-1:]) for cut in self.round.state.cuts.values()):
             return f"a probe cannot hold values that {case.culprit} reads or writes, so it did not run alone"
         if next(case.graph.bodies(case.numbers[-1], case.values, self.round.good.run), None) is not None:

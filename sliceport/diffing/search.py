@@ -89,7 +89,7 @@ class Search:
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
         """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
 
-        Return an empty list if the engine `good` fails, or if `bad` runs the nodes of the outputs, but not the model.
+        Return no outputs if the engine `good` fails. For a failure of the run, also return none if `bad` runs the part.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
@@ -133,23 +133,24 @@ class Search:
     def _reduce(self) -> None:
         """Shrink the best case. The engine `good` computes the values of removed nodes.
 
-        First try the last node with a few nodes before it. If an output differs, also try the nodes that it needs. Then
-        try to remove each half of the nodes, each quarter, and so on. If rounding decides, stop after the quarters.
+        If an output differs, first try the node that writes it with a few nodes before it, and all nodes that it needs.
+        If the run fails, first try the last node with a few nodes before it. Then try to remove each half of the nodes,
+        each quarter, and so on. If rounding decides, stop after the quarters.
         """
         assert self.best is not None
         if not self.best.failure.is_of_run:
-            last = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
-            needs_few_nodes = self._try_predecessors(last, self.best.values)
+            node = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
+            needs_few_nodes = self._try_predecessors(node, self.best.values)
             if len(self.best.outputs) > 1:  # the failing output alone, unless the failure needs the other outputs
                 self._try_part(self.best.numbers, self.best.values, [self.best.failure.output])
             ancestors = set(find_ancestors(self._graph, self.best.outputs))
             numbers = [i for i in self.best.numbers if i in ancestors]
             if not needs_few_nodes and len(numbers) < len(self.best.numbers):
                 self._try_part(numbers, self.best.values, self.best.outputs)
-            if not needs_few_nodes and self._is_decided_by_rounding(self.best, last):
+            if not needs_few_nodes and self._is_decided_by_rounding(self.best, node):
                 self._note = (
                     f"rounding decides: {self._good.engine.name} computes the same from the values that "
-                    f"{self._graph.nodes[last]} reads on {self._bad.engine.name}, which are right within the tolerance"
+                    f"{self._graph.nodes[node]} reads on {self._bad.engine.name}, which are right within the tolerance"
                 )
                 self.best = replace(self.best, note=self._note)
         elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
