@@ -36,7 +36,7 @@ def check_page_files(options: argparse.Namespace) -> dict[str, str | None]:
 
 
 def write_pages(pages: Mapping[str, str], *, overwrite: bool) -> None:
-    """Write each text in `pages` to the file that its key names, and print the name. A failed write leaves no file.
+    """Write each text in `pages` to the file that its key names, and print the name. A failed write changes no file.
 
     Raises:
         UsageError: A file exists and is to be kept, is a folder, or cannot be written.

@@ -20,6 +20,7 @@ def main() -> int:
     except Stopped as stopped:
         if stopped.number == signal.SIGINT and sys.stderr is not None:
             print("sliceport: interrupted", file=sys.stderr, flush=True)
-        os._exit(128 + stopped.number)  # at once: another signal would end the interpreter on its way out
+        # A normal exit restores the default handlers, so that another signal could still change the exit code.
+        os._exit(128 + stopped.number)
     gc.freeze()  # the process ends, so a search for garbage in its modules is wasted time
     return code

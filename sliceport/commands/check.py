@@ -66,17 +66,18 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
         summary=lambda: summarize(build_result()),
         to_json=lambda: report.to_json(model),
         text=lambda verbose, columns: check_text([build_result()], verbose=verbose, columns=columns, hint=False),
-        list_findings=lambda: [each for node in report.findings for each in _list_findings(node, report.selection)],
+        list_findings=lambda: [each for found in report.findings for each in _list_findings(found, report.selection)],
         files={} if node_data_file is None else {node_data_file: check_node_data(build_result(), model)},
     )
 
 
-def _list_findings(node: NodeFinding, selection: Selection) -> list[Finding]:
+def _list_findings(found: NodeFinding, selection: Selection) -> list[Finding]:
     """Return a finding for each selected engine that has the defect of a node, or one finding without an engine."""
     # An invalid or fragile node is a finding, without an engine, even if no selected engine has a divergence.
-    engines = [divergence.engine for divergence in selection.divergences_of(node.defect)] or [""]
-    detail = node.detail or node.defect.trigger
-    return [make_finding(node.kind, node.op, node.node, detail, engine=each, defect=node.defect.id) for each in engines]
+    engines = [divergence.engine for divergence in selection.divergences_of(found.defect)] or [""]
+    detail = found.detail or found.defect.trigger
+    kind, op, name, defect = found.kind, found.op, found.node, found.defect.id
+    return [make_finding(kind, op, name, detail, engine=engine, defect=defect) for engine in engines]
 
 
 COMMAND = Command(

@@ -126,7 +126,8 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
 def replace_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options without `open_sizes`, for a Python function that lacks this argument.
 
-    If there were `open_sizes`, add the shapes of all `inputs` and of all inputs with open sizes to `input_shapes`.
+    If there were `open_sizes`, `input_shapes` also gets the shape of each array in `inputs`, and a chosen shape for
+    each other input with open sizes.
 
     Raises:
         UsageError: The model does not declare the rank of an input, or no installed format reads the model.

@@ -1,4 +1,4 @@
-"""The entries of `directml.toml`: operators that DirectML wrongly accepts or computes. sliceport never builds them."""
+"""The entries of `directml.toml`: operators that DirectML wrongly accepts or computes. `lower` never writes them."""
 
 from __future__ import annotations
 
