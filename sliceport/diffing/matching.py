@@ -158,7 +158,7 @@ def _list_readers(graph: Graph) -> dict[str, list[str]]:
 def match_by_value(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, str]:
     """Map names of values of `second` to names of values of `first` that agree with them, preferably their namesakes.
 
-    A value of `first` is used once. A value of `second` without such a match is left out.
+    A value of `first` is used at most once. A value of `second` without such a match is left out.
     """
     expected, actual = ({name: Fingerprint.of(array) for name, array in values.items()} for values in (first, second))
     names: dict[str, str] = {}

@@ -89,7 +89,7 @@ class Search:
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
         """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
 
-        Return no outputs if the engine `good` fails. For a failure of the run, also return none if `bad` runs the part.
+        Return no outputs if `good` fails. For a failure of the run, also return none if `bad` runs their nodes.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
