@@ -126,8 +126,10 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
 
     titles = {name: f"--{name}" for name in ("on", "budget", "resume", "seed", "seeds")}
     titles |= {"other": "the second model", "input_shapes": "--input-shapes", "open_sizes": "--input-shapes"}
+    # auto=0 gives open axes the size 0, which is false; the default of --seeds is 1, which is true.
+    given = {**options, "open_sizes": options.get("open_sizes") is not None, "seeds": options.get("seeds", 1) != 1}
     for name, title in titles.items():
-        if options.get(name) and not (name == "seeds" and options[name] == 1):  # the default of --seeds
+        if given.get(name):
             raise UsageError(f"--against {options['against']} contains results of a probe, so leave out {title}.")
     return read_results(model, options["against"], inputs=options["inputs"], tolerance=tolerances)
 

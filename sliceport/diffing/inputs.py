@@ -170,6 +170,6 @@ def random_array(
         end = end if _count_bits(dtype) >= 8 else min(end, 2)  # 0 and 1 fit into every type below a byte
         return random.integers(start, end, shape).astype(dtype)
     if dtype.kind == "c":
-        return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
+        return np.asarray(random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
     # Doubles are rounded to 32 bits, because OpenVINO's CPU plugin narrows them even where it only moves them.
     return np.asarray(random.standard_normal(shape)).astype(np.float32).astype(dtype)

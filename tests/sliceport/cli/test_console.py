@@ -316,7 +316,7 @@ class TestUnforeseen:
         assert err.startswith("sliceport: 'some.onnx': ")
         assert message in err
         assert (err.count("\n"), err[-2:]) == (1, ".\n")
-        for loud in (["-vv"], ["-v", "-v"], ["-vvv"], ["--verbose", "-v"]):
+        for loud in (["-vv"], ["-v", "-v"], ["-vvv"], ["-qvv"], ["--verbose", "-v"]):
             assert "Traceback" in invoke("lower", "some.onnx", *loud, code=2).err
         assert "Traceback" not in invoke("lower", "some.onnx", "-v", code=2).err
 

@@ -388,7 +388,11 @@ def test_interrupted_or_nested_file_is_refused(
 
 
 @pytest.mark.parametrize(
-    "word", ["--on=onnxruntime-cpu", "--budget=3", "--resume=kept", "--input-shapes=auto", "--seed=1", "--seeds=2"]
+    "word",
+    [
+        *("--on=onnxruntime-cpu", "--budget=3", "--resume=kept", "--seed=1", "--seeds=2"),
+        *("--input-shapes=auto", "--input-shapes=auto=0"),
+    ],
 )
 def test_options_without_effect_are_refused(model: Path, tmp_path: Path, word: str, invoke: Invoke) -> None:
     printed = invoke("diff", model, "--against", tmp_path / "results.json", word, code=2)

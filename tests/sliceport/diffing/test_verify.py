@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sliceport.diffing.difference import Failure, Kind, Tolerance
-from sliceport.diffing.inputs import DeclaredInput, make_inputs
+from sliceport.diffing.inputs import DeclaredInput, make_inputs, random_array
 from sliceport.diffing.side import RunFailed, Side
 from sliceport.diffing.verify import Difference, InputRun, Trial, Verification, Verifier
 from sliceport.engines.engine import Array, Value, WholeModel
@@ -132,3 +132,9 @@ def test_engine_that_never_runs_the_model_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Engine, "run_model", Mock(side_effect=failure))
     with pytest.raises(ModelError, match=r"engine cannot run the model with .*\(an operator is not supported\)"):
         Verifier(Model("before"), Model("after"), FailingSide(Engine(), {})).make_runs(DECLARED, {}, {}, 0)
+
+
+@pytest.mark.parametrize("element", ["bool", "int8", "float16", "complex64", "object"])
+def test_random_scalar_is_an_array(element: str) -> None:
+    array = random_array(np.dtype(element), (), np.random.default_rng(0), 0, 9)
+    assert (type(array), array.shape, array.dtype) == (np.ndarray, (), np.dtype(element))
