@@ -40,7 +40,7 @@ from onnx_ops.model.nodes import (
     is_operator,
     is_slicing,
     is_standard,
-    known_shape,
+    known_data_shape,
     node_name,
     read_elements,
     read_int,
@@ -252,7 +252,7 @@ class _Checker:
             pass  # a parameter is not known, so the node may be valid
         if is_standard(node, *SLICING):
             with suppress(InvalidSlice, DynamicSlice):  # the parameters are not known
-                fused = fused_slice_defects(node, self._opset, known_shape(node), _data_of(node).dtype)
+                fused = fused_slice_defects(node, self._opset, known_data_shape(node), _data_of(node).dtype)
                 yield from _with_reports(fused)
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onnx_ops.infer.resolve import bind_shapes, resolve_shapes
-from onnx_ops.model.nodes import constant, is_slicing, known_shape, node_name
+from onnx_ops.model.nodes import constant, is_slicing, known_data_shape, node_name
 from onnx_ops.model.specs import MissingParameter, SpecAndRegions, resolve_node
 from onnx_ops.model.views import ModelView, NodeView, dims_of, static_sizes
 from onnx_ops.model.walk import all_nodes, scoped_nodes
@@ -91,7 +91,7 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
             node's data is unknown, the message may ask for this shape: a node of the main graph must compute the data.
     """
     node, fields = record.node, record.all_fields()
-    data = node.inputs[0] if node.inputs and known_shape(node) is None else None
+    data = node.inputs[0] if node.inputs and known_data_shape(node) is None else None
     # Users can give shapes only for values of the main graph.
     if not hint and data is not None and data.producer() is not None and not record.fields["scope"]:
         example = example_shapes({data.name or "": dims_of(data.shape)})
@@ -122,7 +122,7 @@ def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hin
         return Refusal("invalid", f"{label}: {error}.")
     if isinstance(error, MissingParameter):
         return Refusal("missing_parameter", f"{label}: {error}.")
-    if known_shape(node) is not None:
+    if known_data_shape(node) is not None:
         return Refusal("dynamic_parameter", f"{label}: {error}{hint}")
     return Refusal("missing_shape", f"{label}: {_describe_unknown_shape(node)}{hint}")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.model.domains import usual_name
-from onnx_ops.model.nodes import constant, is_standard, is_strided_slice, known_shape, read_elements
+from onnx_ops.model.nodes import constant, is_standard, is_strided_slice, known_data_shape, read_elements
 from onnx_ops.model.specs import SpecAndRegions, resolve_node
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, fits, static_sizes
 from onnx_ops.model.walk import all_nodes, all_values
@@ -254,7 +254,7 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
             spec, regions = resolve_node(node, model.opset_imports.get(node.domain, 1))
         except (InvalidSlice, DynamicSlice):
             parameters = [value for value in node.inputs[1:] if value is not None]
-            if known_shape(node) is None or any(constant(value) is None for value in parameters):
+            if known_data_shape(node) is None or any(constant(value) is None for value in parameters):
                 unresolved.append(node)
             continue  # the caller reads the node again, and reports the error
         specs[id(node)] = spec, regions

@@ -14,10 +14,11 @@ _MAX_BLOCK_BITS = 32
 
 
 def find_fused_transposes(matmul: NodeView, opset: int) -> Iterator[tuple[str, ValueView]]:
-    """Yield, for each tensor of a MatMul, the kind of the Transpose that onnxruntime fuses with it, and the data.
+    """Yield the pair (kind, data) for each operand of a MatMul.
 
-    The kind is "batch" if axis 0 moves behind all batch axes, "matrix" if the last two axes change places, and "" if
-    onnxruntime fuses no Transpose.
+    The kind is that of the Transpose which onnxruntime fuses with the MatMul: "batch" if axis 0 moves behind all batch
+    axes, "matrix" if the last two axes change places, or "" if onnxruntime fuses no Transpose. "batch" requires that
+    both operands have the same rank. The data are the tensor that the fused Transpose reads.
 
     Raises:
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.
@@ -58,7 +59,7 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
         if not is_operator(node, "Transpose", "Identity", "Cast", "Mul", "Div") and not _is_removed_dropout(node):
             break
         source = _find_scaled(node) if node.op_type in ("Mul", "Div") else node.inputs[0]
-        if source is None:  # no operand is a factor
+        if source is None:  # the node does not scale one operand by a constant, or its data are left out
             break
         # A node whose output is also an output of the graph is neither removed nor moved. But onnxruntime merges such a
         # Transpose into a later Transpose, and such a factor into the MatMul.

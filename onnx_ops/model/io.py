@@ -102,8 +102,8 @@ _MAX_EMBEDDED = 2**28
 def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
     """Close the data files that are opened inside the context, because Windows cannot remove or replace an open file.
 
-    External tensors of up to `max_loaded` bytes (by default none) are first replaced by copies in memory, so that
-    reading them later opens no file. A tensor that cannot be read stays as it is.
+    External tensors of up to `max_loaded` bytes (by default none) whose files are not open yet are first replaced by
+    copies in memory, so that reading them later opens no file. A tensor that cannot be read stays as it is.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
     unopened = [(tensor, set_tensor) for tensor, set_tensor in prepare.external_tensors(model) if tensor.raw is None]

@@ -133,7 +133,8 @@ def constant(value: ValueView) -> TensorView | None:
     """Return the tensor of a constant, without reading its data. Return None for any other value.
 
     A constant is an initializer, the output of a Constant, or a value with elements from `ModelView.set_constant`.
-    Return None for a Constant of floats, strings or a sparse tensor, or with a reference to an attribute of a function.
+    Return None for a Constant without any of the attributes `value`, `value_int` and `value_ints`, or with a reference
+    to an attribute of a function.
     For onnx-ir models, call this function inside `without_defaults`, because the initializer of an input is a default.
     """
     if value.const_value is not None:
@@ -185,7 +186,7 @@ def sizes_of(value: ValueView) -> Sizes | None:
     return None if shape is None else sizes_of_shape(shape)
 
 
-def known_shape(node: NodeView) -> tuple[int, ...] | None:
+def known_data_shape(node: NodeView) -> tuple[int, ...] | None:
     """Return the shape of the node's first input. Return None unless every size is known."""
     data = node.inputs[0] if node.inputs else None
     return None if data is None else static_sizes(shape_of(data))

@@ -60,18 +60,19 @@ def _remove_unused_functions(model: ir.Model) -> None:
 def _linear_naming(model: ir.Model) -> Iterator[None]:
     """Make onnx-ir's inliner find unique names in linear time inside the context.
 
-    For each name, the inliner itself tries all numbers from 2 on. It also compares every pair of functions to
-    abbreviate their names, but no name in the model depends on the abbreviations. It names the values of an inlined
-    call before it reads the subgraphs that follow, so the new names must avoid the names in all subgraphs.
+    Two functions of the inliner are replaced. One of them tries all numbers from 2 on for each name. The other one
+    compares every pair of functions to abbreviate their names, but no name in the model depends on the abbreviations.
+
+    The new names avoid the names in all subgraphs. The inliner itself avoids only names that it has already seen, and
+    it names the values of an inlined call before it reads the subgraphs that follow.
     """
     bodies = [graph for graph in graphs_outside_functions(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
     body_names |= {output.name for graph in bodies for node in graph for output in node.outputs}
-    # The inliner passes a stack of calls, which is not needed, and one of two sets as `used`: the names of values or of
-    # nodes. Each set has numbers of its own.
+    # By the `id` of a set of used names, and a name. The inliner has one such set for values and another one for nodes.
     numbers: dict[tuple[int, str], Iterator[int]] = defaultdict(lambda: count(2))
 
-    def make_unique(name: str, _: object, used: set[str]) -> str:
+    def make_unique(name: str, _call_stack: object, used: set[str]) -> str:
         candidate = name
         while candidate in used or candidate in body_names:
             candidate = f"{name}_{next(numbers[id(used), name])}"
@@ -79,6 +80,7 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
         return candidate
 
     module = vars(inliner)
+    # The keys are identifiers of functions: (domain, name, overload).
     replacements = {"_make_unique_name": make_unique, "_abbreviate": lambda keys: {key: key[1] for key in keys}}
     originals = {name: module[name] for name in replacements}
     module.update(replacements)

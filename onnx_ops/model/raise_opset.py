@@ -105,10 +105,10 @@ def _may_be_flattened(node: ir.Node, opset: int) -> bool:
 
 
 def _may_lose_size_0(node: ir.Node) -> bool:
-    """Return whether a node is a Reshape that the converter added and that may replace, or fail at, a size of 0.
+    """Return whether a node is a Reshape that the converter added and that may not keep a size of 0.
 
     The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. A 0 in the shape
-    of the Reshape copies the size of the matrix at the same index.
+    of the Reshape copies the size of the matrix at the same index. That size may be another one, or may not exist.
     """
     # The caller finds nodes by the name of their output. Another graph may have another value of the same name.
     if not is_operator(node, "Reshape") or node.inputs[0] is None:
@@ -123,8 +123,9 @@ def _may_lose_size_0(node: ir.Node) -> bool:
     sizes = None if data is None else sizes_of(data)
     if sizes is None:
         return True
-    # A size of 0 is kept if it is a factor of the matrix's size at the same index. The rows of the matrix, at index 0,
-    # are the axes before `axis`, which the converter counts from the front. The columns, at index 1, are the others.
+    # The matrix has two sizes: the product of the sizes before `axis`, which the converter counts from the front, and
+    # the product of the other sizes. So a 0 is kept at index 0 if axis 0 is before `axis`, and at index 1 if axis 1 is
+    # not. At any other index, the matrix has no size to copy.
     kept_indices = ({0} if axis > 0 else set()) | ({1} if axis <= 1 else set())
     may_be_0 = {index for index, size in enumerate(sizes) if not size}  # an open size may be 0
     return not may_be_0 <= kept_indices

@@ -21,7 +21,7 @@ from onnx_ops.model.nodes import (
     SPLIT_INPUT_OPSET,
     STRIDED_SLICE_VERSION,
     constant,
-    known_shape,
+    known_data_shape,
     node_name,
     read_int,
     read_ints,
@@ -54,7 +54,7 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
         InvalidSlice: The node breaks its specification.
         DynamicSlice: The shape of the data or a parameter is not known.
     """
-    shape = known_shape(node)
+    shape = known_data_shape(node)
     spec: SliceSpec | StridedSliceSpec | SplitSpec | None = None
     if node.op_type != "Split":  # before the shape is tested, so that a parameter in a missing file is reported first
         spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
@@ -169,8 +169,8 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
     data_name = "its data" if data is None else repr(data.name)
     if not has_part_sizes and size is None and (sizes is None or is_in_range):
         raise DynamicSlice(f"it splits axis {axis} of {data_name} evenly, and the size of that axis is not known")
-    # 0 stands for an open size. `split_spec` uses only the size of the split axis, and only if the part sizes are not
-    # written. In that case, the size is known, or `split_spec` refuses the axis.
+    # 0 stands for an open size, and (0,) for an open rank. `split_spec` does not use them. It uses only the size of the
+    # split axis, and only if the part sizes are not written. Then, the size is known, or the axis is out of range.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         total = sum(spec.sizes)

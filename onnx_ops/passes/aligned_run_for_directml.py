@@ -1,4 +1,4 @@
-"""A Concat after a slice keeps onnxruntime's DirectML provider from fusing the slice and then refusing it."""
+"""A Concat after a slice keeps onnxruntime's DirectML provider from fusing the slice and then refusing the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_ops.passes.matchers import data_of
 
 
 class AlignedRunForDirectMLPass(NodePass):
-    """Put a Concat of one operand after a slice that onnxruntime-directml 1.24.4 refuses to fuse.
+    """Put a Concat of one operand after a slice that onnxruntime-directml 1.24.4 would fuse and then refuse.
 
     1. A Slice, or the only part of a Split that is read, is one run of elements that starts at a multiple of 16 bytes.
        A node computes the data, which have no other reader. One elementwise node reads the Slice or the part, once.

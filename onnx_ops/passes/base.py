@@ -244,8 +244,8 @@ class NodePass(SlicingPass):
 
     Attributes:
         op_types: The operators.
-        spares_siblings: Whether the pass needs `split_members`, because it treats these nodes differently.
-        split_members: The nodes that `SiblingsToSplitPass` can replace, if `spares_siblings` is true. Otherwise empty.
+        spares_siblings: Whether the pass uses `split_members`.
+        split_members: The nodes that `SiblingsToSplitPass` can replace. Empty unless `spares_siblings` is true.
     """
 
     op_types: ClassVar[tuple[str, ...]]

@@ -45,8 +45,8 @@ class Identities:
 
     def replace(self, value: ir.Value, successor: ir.Value) -> None:
         """Update the cache for an edit after which all nodes read `successor` instead of `value`."""
-        # All values between a copy and its cached source are keys of the cache. So if `value` is a key, a cached source
-        # may be wrong after the edit. If `value` is not a key, a search that reaches it goes on to `successor`.
+        # A cached source may be wrong after the edit if `value` is a copy, or lies between a copy and its source. All
+        # such values are keys of the cache. If `value` is not a key, a search that reaches it goes on to `successor`.
         if value in self._sources:
             self._sources.clear()
         else:
@@ -229,7 +229,7 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def open_unconfirmed_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Open declared numbers that differ from the inferred sizes. Keep all if a rank is unknown or the ranks differ."""
+    """Open each declared number that is not the inferred size. Keep all if a rank is unknown or the ranks differ."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
         dims = [None if isinstance(dim, int) and dim != size else dim for dim, size in pairs]

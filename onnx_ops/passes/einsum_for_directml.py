@@ -75,7 +75,7 @@ class EinsumForDirectMLPass(NodePass):
             sizes[label] = next(iter(pair - {1, None}), None if None in pair else 1)
         first_dims, second_dims = (self.value_info.dims.get(value, ()) for value in (first, second))
         common = set(zip(left, first_dims, strict=False)) & set(zip(right, second_dims, strict=False))
-        equal = {label for label, dims in common if None not in dims}
+        equal = {label for label, sizes_in_copies in common if None not in sizes_in_copies}
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
@@ -94,9 +94,10 @@ class EinsumForDirectMLPass(NodePass):
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
         # In an Einsum, onnxruntime broadcasts each label of size 1. In a MatMul, it broadcasts only batch axes, none to
-        # a size of 0, and none if a sum has no terms.
+        # a size of 0, and none if a sum has no terms. A label that shares an axis with others does not count as
+        # broadcast: only a group of one label is a key of `sizes`.
         broadcast_axes = batch_groups if all(sizes[label] for label in summed) else []
-        unequal = set(shared) - equal - {label for label in broadcast_axes if sizes.get(label)}
+        unequal = set(shared) - equal - {group for group in broadcast_axes if sizes.get(group)}
         pairs = [(first_sizes, second_sizes), (second_sizes, first_sizes)]
         repeated = [
             {label for label in unequal if own[label] in (1, None) and other[label] != 1} for own, other in pairs
@@ -143,8 +144,9 @@ def _expand(
         return value
     shape, one = ir.node("Shape", [other]), build_constant([1])
     nodes += [shape, one, ir.node("Concat", [shape.outputs[0], one.outputs[0]], {"axis": 0})]
+    # At index `len(others)`, the Concat has the 1, which keeps the size of an axis.
     axes = [others.index(label) if label in repeated else len(others) for label in labels]
-    nodes += build_gather(nodes[-1].outputs[0], 0, axes)  # the last element, 1, keeps the size of an axis
+    nodes += build_gather(nodes[-1].outputs[0], 0, axes)
     nodes.append(ir.node("Expand", [value, nodes[-1].outputs[0]]))
     return nodes[-1].outputs[0]
 
@@ -154,9 +156,9 @@ def _arrange(
 ) -> ir.Value:
     """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output.
 
-    onnxruntime's CPU provider moves a Transpose next to the MatMul, even one of the model or one before a ReduceSum. If
-    the provider then fuses the two, and one of the last two axes is empty, the process crashes. A Concat with one
-    operand prevents this.
+    onnxruntime's CPU provider moves a Transpose next to the MatMul, even from before a ReduceSum. The Transpose may be
+    new, or a node of the original model. If the provider then fuses the two, and one of the last two axes is empty, the
+    process crashes. A Concat with one operand prevents this.
     """
     transposed = _transpose(nodes, value, labels, "".join(groups))
     arranged = _reshape(nodes, transposed, groups, groups, sizes, opset)

@@ -12,7 +12,7 @@ from onnx_ops.passes.matchers import data_of
 
 
 class EmptyFillForDirectMLPass(NodePass):
-    """Replace a ConstantOfShape of a constant shape with a 0, which onnxruntime-directml 1.24.4 refuses to fuse.
+    """Replace a ConstantOfShape that onnxruntime-directml 1.24.4 refuses to fuse: its shape is known and has a 0.
 
     1. The shape contains a 0: the node becomes a constant without elements. TorchScript exports pads with such a node.
 

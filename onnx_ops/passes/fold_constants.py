@@ -51,7 +51,7 @@ class FoldConstantsPass(SlicingPass):
     def _apply(self) -> None:
         constant_nodes: dict[ir.Node, None] = {}
         for node in self.analysis.model.graph:
-            if self._follows_from_constants(node, constant_nodes) and self.may_fold(node):
+            if self._is_candidate(node, constant_nodes) and self.may_fold(node):
                 constant_nodes[node] = None
         # Only the last constant nodes are replaced. The nodes before them are removed with their last readers.
         last_nodes = [
@@ -72,8 +72,11 @@ class FoldConstantsPass(SlicingPass):
     def compute(self, nodes: Sequence[ir.Node]) -> Tensors:
         """Compute the outputs of nodes that follow from constants. Leave out outputs that cannot be computed."""
 
-    def _follows_from_constants(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
-        """Return whether a node reads only constants and outputs of `constant_nodes`, and the class folds its kind."""
+    def _is_candidate(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
+        """Return whether a node may be folded if `may_fold` agrees.
+
+        It reads only constants and outputs of `constant_nodes`. `FoldConstantsPass` lists the nodes that are excluded.
+        """
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False

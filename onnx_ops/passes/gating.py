@@ -30,7 +30,7 @@ def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], ident
 
 
 def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
-    """Yield each `x` of `part * Sigmoid(x)` and `x * Sigmoid(part)`, and the Sigmoids, which callers never look for."""
+    """Yield all `x` of `part * Sigmoid(x)` and `x * Sigmoid(part)`. Also yield `Sigmoid(part)`, which is not a part."""
     for product, _ in find_readers(part, "Mul"):
         for factor in _list_sources(product, identities):
             sigmoid = factor.producer()
