@@ -315,7 +315,9 @@ class ProtoModel:
             self._connect(node, values, scopes)
         for info in proto.output:
             value = values.get(info.name) or Value(info.name)  # a new Value for a name from an outer graph
-            value.declared, value.is_output = info.type, True
+            value.is_output = True
+            if not value.is_input:  # an input keeps its own type
+                value.declared = info.type
             graph.outputs.append(value)
         return graph
 

@@ -22,6 +22,7 @@ from onnx_ops.model.nodes import (
     is_standard,
     read_int,
 )
+from onnx_ops.model.prepare import release
 from onnx_ops.model.specs import resolve_node
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import count_uses
@@ -208,7 +209,7 @@ def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
         return None
     finally:
         if isinstance(tensor, ir.ExternalTensor):
-            tensor.release()
+            release(tensor)
     return [ir.Tensor(array, dtype=tensor.dtype) for array in arrays]
 
 

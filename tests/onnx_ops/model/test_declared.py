@@ -18,6 +18,7 @@ from onnx_ops.model import declared
 from onnx_ops.model.declared import files_beside
 from sliceport.errors import ModelError
 from sliceport.formats import DeclaresShapes, ManyFiles
+from sliceport.slicing.node import Resolved
 
 
 def test_the_format_has_both_methods() -> None:
@@ -173,3 +174,12 @@ def test_an_input_that_is_also_an_output_keeps_its_own_shape(dims: str) -> None:
     rewritten = sliceport.rewrite(model).model
     assert [node.op_type for node in rewritten.graph.node] == ["Neg"]
     assert rewritten.graph.input == model.graph.input
+
+
+@pytest.mark.parametrize("dims", ["[n,2]", "[6,2]"])
+def test_lower_reads_the_shape_that_an_input_declares_for_itself(dims: str) -> None:
+    (node,) = sliceport.lower(
+        parse(f"(float[4,2] x) => (float{dims} x, float y) {{ y, z = Split<num_outputs = 2>(x) }}")
+    ).nodes
+    assert isinstance(node.node, Resolved)
+    assert [cut.region.input_shape for cut in node.node.cuts] == [(4, 2), (4, 2)]

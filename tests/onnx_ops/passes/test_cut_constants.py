@@ -112,3 +112,14 @@ def test_external_data_are_folded_if_they_can_be_read(tmp_path: Path, is_there: 
     assert isinstance(tensor, ir.ExternalTensor)
     assert bool(rewrite(model).changes["fold"]) == is_there
     assert tensor.raw is None
+
+
+def test_external_data_in_use_are_folded_and_stay_open(tmp_path: Path) -> None:
+    proto = model_of("y = Slice(w, a, b)", WEIGHTS, "float[p, q] y")
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=1024)
+    model = ir.load(tmp_path / "m.onnx")
+    tensor = model.graph.initializers["w"].const_value
+    assert isinstance(tensor, ir.ExternalTensor)
+    in_use = tensor.numpy()
+    assert rewrite(model).changes["fold"]
+    assert in_use[0, 0] == tensor.numpy()[0, 0]
