@@ -51,17 +51,15 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         yield from _check_concat(tensors, read_int(node, "axis", 1))
     elif node.op_type == "Einsum":
         effects += [(defects.EINSUM_OF_EMPTY, size_of(*axis), _CRASH) for axis in find_einsum_divisors(node)]
-    elif node.op_type == "MatMul":
-        fused = [*find_fused_transposes(node, opset)]
-        # onnxruntime divides by the size of an axis that a fused Transpose moves behind all batch axes.
-        moved = [data for kind, data in fused if kind == "batch"]
-        effects += [(defects.TRANSPOSED_EMPTY_AXIS, size_of(data, 0), _CRASH) for data in moved]
-        if all(tensors):
-            has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
-            effects += find_empty_products(tensors[0], tensors[1], has_integers, [kind for kind, _ in fused])
     else:
+        fused = [*find_fused_transposes(node, opset)] if node.op_type == "MatMul" else []
+        # onnxruntime divides by the size of an axis that a fused Transpose moves behind all batch axes.
+        effects += [(defects.TRANSPOSED_EMPTY_AXIS, size_of(data, 0), _CRASH) for kind, data in fused if kind == "batch"]
         left, right = tensors[0], tensors[3 if node.op_type == "QLinearMatMul" else 1]
-        effects += _find_empty_integer_product(left, right) if left and right else ()
+        if left and right:
+            has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
+            effects += find_empty_products(left, right, has_integers, [kind for kind, _ in fused])
+            effects += () if node.op_type == "MatMul" else _find_empty_integer_product(left, right)
     sizes_by_effect: dict[tuple[Defect, str], list[Dim]] = {}
     for defect, size, effect in effects:
         sizes_by_effect.setdefault((defect, effect), []).append(size)
