@@ -12,6 +12,7 @@ import pytest
 from fatal_sizes import find_fatal_sizes
 from onnx_models import parse
 from sessions import compute, open_session
+
 from onnx_ops.model.conditions import einsum_defects
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.harden_directml import harden_for_directml
