@@ -51,17 +51,18 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         yield from _check_concat(tensors, read_int(node, "axis", 1))
     elif node.op_type == "Einsum":
         effects += [(defects.EINSUM_OF_EMPTY, size_of(*axis), _CRASH) for axis in find_einsum_divisors(node)]
-    elif node.op_type == "MatMul":
-        fused = [*find_fused_transposes(node, opset)]
+    else:
+        fused = [*find_fused_transposes(node, opset)] if node.op_type == "MatMul" else []
         # onnxruntime divides by the size of an axis that a fused Transpose moves behind all batch axes.
         moved = [data for kind, data in fused if kind == "batch"]
         effects += [(defects.TRANSPOSED_EMPTY_AXIS, size_of(data, 0), _CRASH) for data in moved]
-        if all(tensors):
-            has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
-            effects += find_empty_products(tensors[0], tensors[1], has_integers, [kind for kind, _ in fused])
-    else:
         left, right = tensors[0], tensors[3 if node.op_type == "QLinearMatMul" else 1]
-        effects += _find_empty_integer_product(left, right) if left and right else ()
+        if left and right:
+            has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
+            effects += find_empty_products(left, right, has_integers, [kind for kind, _ in fused])
+            terms = _count_terms(left, right)
+            if node.op_type != "MatMul" and {0, terms}.isdisjoint(_list_free_sizes(left, right)):
+                effects.append((defects.EMPTY_INTEGER_SUM, terms, _UNWRITTEN))
     sizes_by_effect: dict[tuple[Defect, str], list[Dim]] = {}
     for defect, size, effect in effects:
         sizes_by_effect.setdefault((defect, effect), []).append(size)
@@ -93,7 +94,7 @@ def _check_concat(tensors: Sequence[Dims], axis: int) -> Iterator[tuple[Defect, 
 
 
 def find_empty_products(left: Dims, right: Dims, has_integers: bool, fused: Sequence[str]) -> Iterator[Effect]:
-    """Yield the defects that a MatMul shows if a size is 0.
+    """Yield the defects that a product shows if a size is 0.
 
     Args:
         left: The sizes of the first tensor, which is not a scalar.
@@ -108,13 +109,6 @@ def find_empty_products(left: Dims, right: Dims, has_integers: bool, fused: Sequ
     for size, effect in _find_effects(left, right, fused) if any(fused) else ():
         if (size, effect) not in reported:
             yield defects.FUSED_EMPTY_PRODUCT, size, effect
-
-
-def _find_empty_integer_product(left: Dims, right: Dims) -> Iterator[Effect]:
-    """Yield the size over which a product of integers sums if onnxruntime writes no element when the size is 0."""
-    terms = _count_terms(left, right)
-    if terms is not None and {0, terms}.isdisjoint(_list_free_sizes(left, right)):
-        yield defects.EMPTY_INTEGER_SUM, terms, _UNWRITTEN
 
 
 def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tuple[Dim, str]]:

@@ -15,6 +15,7 @@ from onnx_ir.passes.common import InlinePass, inliner
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, is_slicing
+from onnx_ops.model.views import sizes_of_shape
 from onnx_ops.model.walk import all_nodes, all_values, graphs_outside_functions, model_graphs, model_nodes
 from sliceport.errors import ModelError, model_error
 from sliceport.wording import shorten
@@ -32,6 +33,10 @@ def inline_functions(model: ir.Model) -> None:
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
     _remove_unused_functions(model)  # InlinePass would inline, or refuse, unused functions, too
+    for function in model.functions.values():
+        for value in all_values(function):
+            if value.shape is not None:  # a symbol stands for another size at each call, and in the main graph
+                value.shape = ir.Shape(sizes_of_shape(value.shape))
     if not model.functions:
         return
     try:

@@ -41,8 +41,7 @@ def rules() -> Any:
                 facts_by_value.clear()
 
     def copy_facts(value: ir.Value, source: ir.Value) -> ir.Value:
-        if source in facts_by_value:
-            facts_by_value[value] = facts_by_value[source]
+        facts_by_value[value] = facts_by_value.get(source, NO_FACTS)
         return value
 
     def sizes_of(value: ir.Value) -> Sizes | None:

@@ -225,6 +225,12 @@ def test_a_node_of_a_function_counts_once_for_all_its_calls() -> None:
     assert described(sliceport.check(model)) == ["defect one-part-gates-another glu.p: "]
 
 
+def test_symbol_in_a_function_is_no_size_of_the_main_graph() -> None:
+    graph = """(float[n] x, float[m] z) => (float[n] y, float[m] w) { y = local.f (x)  a = local.f (z)  w = Neg (a) }
+        <domain: "local", opset_import: ["" : 18]> f (x) => (r) <float[n] r> { r = Abs (x) }"""
+    assert not sliceport.check(parse(graph, 18, local=1), input_shapes={"x": (3,), "z": (5,)}).findings
+
+
 def test_functions_of_two_domains_with_one_name_are_two_findings() -> None:
     functions = [f'<domain: "{d}", opset_import: ["" : 18]> glu (v) => (w) {{ {GLU} }}' for d in ("a", "b")]
     calls = "(float[4] x, float[4] z) => (float[n] y, float[m] u) { y = a.glu(x)  u = b.glu(z) }"

@@ -112,16 +112,21 @@ PRODUCTS = {
         {"b": "fails", "k": "leaves elements unwritten"},
     ),
     "integers": ("uint8[n,k] x, uint8[k,m] z", "y = MatMulInteger(x, z)", {"k": "leaves elements unwritten"}),
+    "integers by a batch": (
+        "uint8[n,k] x, uint8[b,k,m] z",
+        "y = MatMulInteger(x, z)",
+        {"b": "fails", "k": "leaves elements unwritten"},
+    ),
     "fused by a vector": (
         "float[k,n] x, float[k] z",
         "t = Transpose<perm = [1,0]>(x)  y = MatMul(t, z)",
         {"n": "fails", "k": "leaves elements unwritten"},
     ),
     "other perm": ("float[k,n,b] x, float[b,k,m] z", f"{T.replace('0,2,1', '2,1,0')}y = MatMul(t, z)", {}),
-    "quantized": (
-        "uint8[n,k] x, uint8[k,m] z",
+    "quantized by a vector": (
+        "uint8[n,k] x, uint8[k] z",
         "i = Constant<value_float = 1.0>() o = Constant<value = uint8 {0}>() y = QLinearMatMul(x, i, o, z, i, o, i, o)",
-        {"k": "leaves elements unwritten"},
+        {"n": "fails", "k": "leaves elements unwritten"},
     ),
     "integers without a result": ("uint8[k,k] x, uint8[k,m] z", "y = MatMulInteger(x, z)", {}),
 }

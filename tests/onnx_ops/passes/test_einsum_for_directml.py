@@ -122,6 +122,15 @@ def test_einsum_of_equal_symbols_needs_no_expand() -> None:
     assert "Expand" not in {node.op_type for node in model.graph}
 
 
+def test_symbol_in_a_function_is_another_size_at_each_call() -> None:
+    graph = """(float[2,m,4] x0, float[5,n,4] x1) => (float y) {
+            a = local.f (x0)  b = local.f (x1)  y = Einsum <equation = "abc,dbc->ad"> (a, b) }
+        <domain: "local", opset_import: ["" : 18]> f (x) => (r) <float[k,n,4] r> { r = Identity (x) }"""
+    model = from_proto(parse(graph, 18, local=1))
+    harden_for_directml(model)
+    compare_at_each_size(model, "abc,dbc->ad", "2,m,4", "5,n,4")
+
+
 def test_einsum_with_an_ellipsis_stays() -> None:
     assert harden_for_directml(declare("...a,a->...", "2,3", "3")).changes == ()
 
