@@ -109,7 +109,7 @@ def _is_engine_or_family(engine: str, name: str) -> bool:
 
 
 def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
-    """Return the `sliceport harden` command for a defect of `engines`; `--target A|B` offers several `targets`."""
+    """Return the `sliceport harden` command for a defect of `engines`, with a choice of `targets`: `--target A|B`."""
     output = "OUT"
     if targets:
         output = f"OUT --target {'|'.join(targets)}"
@@ -139,7 +139,7 @@ class CheckReport(NodeFindings):
         return not self.findings
 
     def to_json(self, model: str = "MODEL") -> dict[str, Any]:
-        """Return the report as JSON values. `rules` describes each defect once, with a command for the file `model`."""
+        """Return the report as JSON values. `rules` has each defect once, and its `help` may name the file `model`."""
         return {
             "schema_version": 1,
             "engines": [engine for engine in self.engines if self.selection.has(engine)],

@@ -146,7 +146,7 @@ class _DaskRunner:
     def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
         """Return outcomes of ended tasks, and refused tasks. Announce new refusals. Keep an error that ends the run."""
         outcomes, refused = [], []
-        for future, (address, outcome, *_) in results:  # `address` of a failed task is the class of its error
+        for future, (address, outcome, *_) in results:  # a failed task has the class of its error, and the error
             task = self._tasks.pop(future)
             if isinstance(outcome, SliceportError):  # `serve` returns errors of the model as a Done
                 self._error = outcome

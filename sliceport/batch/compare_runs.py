@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sliceport.batch.row import FAILURES, INFORMATIVE, MAX_LISTED, Header, Row
-from sliceport.batch.summary import count_models, format_more
+from sliceport.batch.summary import format_model_count, format_more
 from sliceport.commands.outcome import Finding, make_finding
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table, wrap
@@ -102,7 +102,7 @@ class RunComparison:
                 rows = [(name, show_value(before), show_value(after)) for name, before, after in differences]
                 parts.append(table([(heading, "before", "after"), *rows], columns))
         counts = ", ".join(f"{count:,} {name}" for name, count in self.counts().items())
-        parts.append(f"{count_models(self.count_common())} in both runs: {counts}")
+        parts.append(f"{format_model_count(self.count_common())} in both runs: {counts}")
         for title, changes in (("new", self.new), ("fixed", self.fixed), ("changed", self.changed)):
             if changes:
                 parts.append(_format_changes(title, changes, columns))
@@ -120,7 +120,7 @@ def describe_finding(finding: Finding) -> str:
     """
     message, node, engine, defect = (finding[part] for part in ("message", "node", "engine", "defect"))
     parts = [finding["reason"]]
-    # A message quotes names of nodes, which may be as short as a letter.
+    # Only the quoted name counts, because a name may be a single letter, which occurs in any message.
     if not node or (f"'{node}'" not in message and repr(node) not in message):
         parts += [finding["operator"], node and f"'{node}'"]
     if engine and engine not in re.findall(r"[\w-]+", message):  # not in the name of another engine
@@ -144,7 +144,7 @@ def _format_changes(title: str, changes: list[ModelChange], columns: int | None)
 
 
 def show_value(value: Any) -> str:
-    """Return the value of an option as text; `-` for None.
+    """Return a version, or the value of an option, as text; `-` for None.
 
     >>> show_value("6.4"), show_value([1, 2]), show_value(None)
     ('6.4', '[1, 2]', '-')
@@ -268,7 +268,8 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
         key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}'
         # One comma goes with the key: the comma after the first key, or the comma before a later key.
         as_key = rf"(?<=\{{){key}(?:, |(?=}}))|, {key}(?=[,}}])"
-        # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash.
+        # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash. It does
+        # not begin with `-`, because the next option does.
         as_flag = rf""" --{flag}(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?(?=[\s"\\]|$)"""
         option_patterns.append(re.compile(f"{as_key}|{as_flag}"))
 

@@ -245,7 +245,7 @@ def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
         details["stderr"] = error.stderr.splitlines()[-_MAX_LINES:]
     if isinstance(error, ChildTimedOut):
         return {"verdict": "timeout", "message": f"it {error}."} | details
-    if is_out_of_memory(error):  # checked first, because `error` may also be a ChildDied
+    if is_out_of_memory(error):  # checked before ChildDied, because `error` may be both
         limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
         return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | details
     if isinstance(error, ChildDied):

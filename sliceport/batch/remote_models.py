@@ -41,7 +41,8 @@ def find_models(url: str, suffixes: Sequence[str], leave_out: Sequence[str]) -> 
             return
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"source '{url}' is not there.") from None
-    # As in `_glob`, hidden files are found if the part with the first wildcard, or a later part, begins with a dot.
+    # As in `sources._Search._glob`, hidden files are found if the part with the first wildcard, or a later part, begins
+    # with a dot.
     finds_hidden = wildcard is not None and "/." in f"/{path[len(root) :]}"
     root = f"{root.rstrip('/')}/" if root else ""
     # A source is entered even if it lies in a folder to leave out, or is such a folder.

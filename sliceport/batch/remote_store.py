@@ -81,7 +81,7 @@ class RemoteStore(Store):
                     fs.rmdir(path)
 
     def _open_and_locate(self, name: str) -> tuple[Any, str, str]:
-        """Return the file system, which each process must open for itself, and the path and the URL of a file."""
+        """Return the file system, and the path and URL of a file. Each process must open the file system for itself."""
         fs, root = open_file_system(self.root)
         path = f"{root.rstrip('/')}/{name}"
         return fs, path, to_url(self.root, path)

@@ -99,7 +99,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
         if text.startswith(_COMMAND):  # `MODEL` replaces the quotes, too, because `fill_in_model` adds quotes
             text = text.replace(join([path]), path)
         hidden = _escape_placeholder(text).replace(escaped, MODEL)
-        if escaped_repr != escaped:  # not twice, because a path such as `model` is a part of the placeholder
+        if escaped_repr != escaped:  # if equal, a path such as `model` would be replaced again, in `{model}`
             hidden = hidden.replace(escaped_repr, MODEL)
         return _ABSOLUTE.sub(_shorten_existing_path, folder_pattern.sub("", hidden))
 

@@ -75,7 +75,9 @@ def reasons_of(row: Row) -> list[str]:
 
 
 def cause_of(message: str) -> str:
-    """Return the first part of a message, cut off after 80 characters, with `…` for names and numbers.
+    """Return the part of a message between the node and any explanation, with `…` for names and numbers.
+
+    The text is cut off after 80 characters. An internal error is named by its class alone.
 
     >>> cause_of("Slice 'a': the shape of input 'x' is open: give sizes, as in --input-shapes x:1,16 (an example).")
     'the shape of input … is open'

@@ -107,7 +107,7 @@ class Run:
         yield from heapq.merge(rows, *(run.rows() for run in self.others), key=lambda row: row["model"])
 
     def describe_gap(self) -> str:
-        """Describe a partial run, as in `13 of 120 models, without shard 2/3` (13 done). Return "" otherwise."""
+        """Return the progress of a partial run, as in `13 of 120 models, without shard 2/3`; "" for a complete run."""
         done = sum(len(run.entries) for run in (self, *self.others))
         parts = [f"{done:,} of {done + self.unfinished:,} models"] if self.unfinished else []
         if missing := self._missing_shards():

@@ -38,7 +38,7 @@ def expand_sources(
 ) -> Iterator[str | BadSource]:
     """Yield the models of sources, and a `BadSource` for each source without models and each unreadable folder.
 
-    Yield each model once, by the name that the user would write for it. A source is the first of these that it fits:
+    Yield each result once, and name a model as the user would. A source is the first of these that it fits:
       * `@list.txt`: a file in UTF-8 with one source a line, relative to the current folder. Empty lines and lines that
         begin with `#` are ignored. `@-` is stdin.
       * A URL of fsspec: a file, a folder, or a glob.
@@ -120,7 +120,10 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of a source. Yield a BadSource for each unreadable part, and for a source without models."""
+        """Yield the models of a source. Yield a BadSource for each unreadable part, and for a source without models.
+
+        A list without sources yields nothing.
+        """
         if source.startswith(_LIST):
             yield from self._read_list(source)
             return
@@ -208,7 +211,7 @@ class _Search:
         parts = [part for part in path.split("/") if part not in ("", os.curdir)]
         fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
         start = drive + ("/" if path.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed_count])
-        # A `**` at the end matches only folders; `*` is added to match the files in them.
+        # Before Python 3.13, a `**` at the end matches only folders. The added `*` matches the files in them.
         wild = [*parts[fixed_count:], "*"] if parts[-1] == "**" else parts[fixed_count:]
         suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
         finds_hidden = any(part.startswith(".") for part in wild)

@@ -21,10 +21,10 @@ _VERDICT_WORDS = {
 """Words for verdicts after a number of models. For other verdicts, the verdict is the word."""
 
 
-def count_models(count: int) -> str:
+def format_model_count(count: int) -> str:
     """Return a number of models in words.
 
-    >>> count_models(1), count_models(2000)
+    >>> format_model_count(1), format_model_count(2000)
     ('1 model', '2,000 models')
     """
     return f"{count:,} model" + "s" * (count != 1)
@@ -133,7 +133,7 @@ class Summary:
         """Return the number of all models, and of the models with each verdict, in one line."""
         present = [verdict for verdict in reversed(VERDICTS) if self.verdicts[verdict]]  # clean models first
         counts = [f"{self.verdicts[verdict]:,} {_VERDICT_WORDS.get(verdict, verdict)}" for verdict in present]
-        return printable(f"{count_models(self.models)}: {', '.join(counts) or 'nothing to do'}")
+        return printable(f"{format_model_count(self.models)}: {', '.join(counts) or 'nothing to do'}")
 
 
 def _format_tallies(heading: str, tallies: dict[str, Tally], columns: int | None) -> str:

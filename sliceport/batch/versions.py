@@ -17,7 +17,7 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of packages that compute something, such as engines, and of the installed DirectML."""
+    """Return the versions of packages that compute something, and of DirectML and its validator if installed."""
     required = {_normalize(name) for name in _requirements()}
     version_by_name = {
         name: distribution.version

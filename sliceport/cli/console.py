@@ -81,7 +81,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def prepared_streams(*, loud: bool) -> Iterator[None]:
-    """Prepare stdout and stderr for any text, and print announcements. If `loud`, also print all logs and warnings."""
+    """Prepare stdout and stderr for any text. In the block, print announcements; if `loud`, also logs and warnings."""
     _open_closed_descriptors()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -126,7 +126,7 @@ def can_show_status() -> bool:
 
 
 def show_status(text: str) -> None:
-    """Show a line of progress in place of the current activity. The caller is in `showing_progress` on a terminal."""
+    """Show a progress line instead of the current activity. Call it in `showing_progress`, if stderr is a terminal."""
     global _status  # noqa: PLW0603 - there is one terminal
     with _lock:
         _status = text
@@ -179,7 +179,7 @@ def showing_progress() -> Iterator[None]:
     def set_activity(activity: str) -> None:
         nonlocal current
         current = activity
-        if thread.ident is None:  # at the first report, because the sandbox forks only without other threads
+        if thread.ident is None:  # not earlier, because the sandbox forks only if there is no other thread
             thread.start()
 
     thread = threading.Thread(target=redraw, daemon=True)
