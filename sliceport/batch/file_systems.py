@@ -18,8 +18,8 @@ _DELAYS = (0.2, 1.0, 3.0)
 """Seconds to wait before each repetition of an action that failed."""
 _TRANSIENT = {"ClientConnectionError", "ClientPayloadError", "HTTPClientError", "IncompleteRead"}
 """Transient errors of aiohttp, botocore and http.client that do not derive from OSError."""
-_NOT_REACHED = {"EndpointConnectionError", "ConnectTimeoutError"}
-"""Errors of botocore that are not worth retrying, because botocore has retried already."""
+_NOT_REACHED = "ConnectTimeoutError"
+"""An error of botocore that is not worth retrying, because botocore has retried already."""
 _LASTING = {
     *(errno.EACCES, errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC),
     *(errno.ENOTDIR, errno.EPERM, errno.EROFS),
@@ -141,12 +141,14 @@ def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
 
 def _is_transient(error: Exception) -> bool:
     """Return whether to retry after an error: an OSError not known to last, or an error listed in `_TRANSIENT`."""
+    names = {kind.__name__ for kind in type(error).__mro__}  # names, because the packages of the classes may be missing
+    if _NOT_REACHED in names:  # an OSError, too
+        return False
     if isinstance(error, OSError):
         # Implementations of fsspec raise these classes without an error number.
         is_lasting = isinstance(error, PermissionError | IsADirectoryError | FileExistsError)
         return not is_lasting and error.errno not in _LASTING
-    names = {kind.__name__ for kind in type(error).__mro__}  # names, because the packages of the classes may be missing
-    return not names.isdisjoint(_TRANSIENT) and names.isdisjoint(_NOT_REACHED)
+    return not names.isdisjoint(_TRANSIENT)
 
 
 def make_error(participle: str, url: str, error: Exception) -> RemoteError:

@@ -22,7 +22,7 @@ from sliceport.arguments import load_array
 from sliceport.batch.file_systems import RemoteError
 from sliceport.batch.identity import Identity, fetch, identify, options_of
 from sliceport.batch.result import encode_result, make_result, read_result, result_name, stderr_name, to_row
-from sliceport.batch.row import FAILURES
+from sliceport.batch.row import DEATHS, FAILURES
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.commands.command import load
@@ -271,6 +271,8 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
         store.put_folder(outputs, folder / _OUTPUT)
     if stderr:
         store.write(stderr_name(key), "".join(f"{line}\n" for line in stderr).encode("utf-8", "replace"))
+    elif result["verdict"] in DEATHS:  # its row shows these lines, which may be those of an earlier run
+        store.remove(stderr_name(key))
     store.write(result_name(key), data)  # last, so that the files which a result names always exist
     return Done(task.model, key, result["verdict"])
 

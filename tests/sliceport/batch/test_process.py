@@ -23,7 +23,15 @@ from platforms import POSIX, ended_by
 
 from sliceport.batch import process as process_module
 from sliceport.batch.process import RunStopped, process_model
-from sliceport.batch.result import fill_in_model, make_result, read_result, read_stderr, result_name, to_row
+from sliceport.batch.result import (
+    fill_in_model,
+    make_result,
+    read_result,
+    read_stderr,
+    result_name,
+    stderr_name,
+    to_row,
+)
 from sliceport.batch.store import Folder
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import UsageError
@@ -421,6 +429,11 @@ class TestDeadlyModels:
         done = do(job, deadly(tmp_path, "say and abort"))
         assert "stderr" not in result(job, done)
         assert read_stderr(Folder(job.root), done.key) == ["Assertion `size > 0' failed."]
+
+    def test_stderr_of_an_earlier_run_is_removed(self, job: Job, tmp_path: Path) -> None:
+        model = deadly(tmp_path, "use up memory")
+        Folder(job.root).write(stderr_name(do(job, model).key), b"an earlier crash")
+        assert read_stderr(Folder(job.root), do(replace(job, retries=True), model).key) == []
 
     @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux")
     def test_memory_is_bounded(self, job: Job, tmp_path: Path) -> None:
