@@ -46,7 +46,7 @@ class _Lowering:
         options: The options of the call.
         buffers: The locations of values.
         slices: A cache of checked operators for single outputs, because identical layers repeat the same slices.
-        ids: An iterator over unused operator numbers.
+        ids: An iterator over unused numbers for `Call.id`.
     """
 
     options: Options
