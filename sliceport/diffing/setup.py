@@ -89,7 +89,8 @@ def read_engines(
     """Return the engine `on`, which runs the first model, and the engine `against`, which runs the second.
 
     With one model, both engines run it, and `on` is required. Defaults are in `DEFAULT_AGAINST`, but for two models of
-    one format, `against` defaults to `on`. If `is_recorded`, `against` names no engine, and its default is returned.
+    one format, `against` defaults to `on`. If `is_recorded`, `against` is a folder of recorded outputs, and the default
+    takes its place.
 
     Raises:
         UsageError: An engine is unknown, does not run the format, must be named, or occurs twice for one model.

@@ -277,7 +277,7 @@ class Verifier:
             for name, value in expected.items()
         }
         differences = []
-        # Without `before`, close outputs get no note, because the reference may round differently than the engine.
+        # Without `before`, close outputs get no note, because the cause may be another engine, not the change.
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
