@@ -38,7 +38,7 @@ def read_shapes(
         shapes |= fill_sizes(declared, shapes, open_sizes)
     elif open_sizes is not None:
         shapes |= choose_sizes(declared, shapes)
-    open_inputs = {
+    open_inputs = {  # a dim that is a range of sizes becomes None
         name: None if dims is None else [dim if isinstance(dim, int | str) else None for dim in dims]
         for name, dims in declared.items()
         if name not in shapes and (dims is None or not all(isinstance(dim, int) for dim in dims))
@@ -89,7 +89,8 @@ def read_engines(
     """Return the engine `on`, which runs the first model, and the engine `against`, which runs the second.
 
     With one model, both engines run it, and `on` is required. Defaults are in `DEFAULT_AGAINST`, but for two models of
-    one format, `against` defaults to `on`. If `is_recorded`, `against` names no engine, and its default is returned.
+    one format, `against` defaults to `on`. If `is_recorded`, `against` is a folder of recorded outputs, and the default
+    takes its place.
 
     Raises:
         UsageError: An engine is unknown, does not run the format, must be named, or occurs twice for one model.

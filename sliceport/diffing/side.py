@@ -33,7 +33,7 @@ class RunFailed(SliceportError):
     """An error: an engine did not finish a run.
 
     Attributes:
-        failure: Its failure.
+        failure: The kind of the failure, and a message.
     """
 
     def __init__(self, failure: Failure) -> None:
@@ -101,7 +101,7 @@ class Side:
         return f"{self} {self.engine.version()}"
 
     def run(self, model: WholeModel, inputs: Mapping[str, Array]) -> dict[str, Value]:
-        """Run a model and return its outputs by name.
+        """Run a model, or read the kept result of an earlier run. Return the outputs by name.
 
         Raises:
             RunFailed: The engine refuses the model, fails, crashes or lacks memory.
@@ -117,7 +117,7 @@ class Side:
         return dict(result)
 
     def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-        """Do as `run`, or read the kept result of the run, but return a failure instead of raising RunFailed."""
+        """Do as `run`, but return a failure instead of raising RunFailed."""
         if self.kept_runs is None:
             return self._run(model, inputs)
         path = self.kept_runs.path_of(self.title, model, inputs)

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 _SEEDS = 3
 """The number of seeds of random inputs at the first sizes of open axes."""
 _SMALL_PRIMES = 3, 5
-"""The first primes for leading axes and for other open axes, if the usual primes of `choose_sizes` are too large."""
+"""The first primes for leading axes and for other open axes in a second set of shapes, which has smaller sizes."""
 
 
 class NotVerified(SliceportError):
@@ -81,7 +81,7 @@ class Verification:
 
     @property
     def is_equal(self) -> bool:
-        """Whether no output differs by more than is accepted."""
+        """Whether the changed model ran, and no output differs by more than is accepted."""
         return not self.differences
 
     def to_json(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Verifier:
 
         Raises:
             UsageError: An input does not fit, its rank is open, or the chosen sizes are too large.
-            ModelError: The reference runs the model with none of the sets of shapes.
+            ModelError: The reference does not run the model with any of the sets of shapes.
             MemoryError: The reference lacks memory.
             BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
         """
@@ -170,13 +170,14 @@ class Verifier:
                 errors.append(error)
         else:
             raise errors[0]
+        runs = [InputRun(*first_run)]
+        if declared.keys() <= arrays.keys():  # the caller gives all inputs, so that all runs would be the same
+            return runs
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
         if all_shapes and tries_empty:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
         repeats += [(with_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
-        runs = [InputRun(*first_run)]
-        # If the caller gives an array for each input, there are no repeats, because all runs would be the same.
-        for label, run_shapes, run_seed in repeats if declared.keys() - arrays.keys() else ():
+        for label, run_shapes, run_seed in repeats:
             try:
                 repeat = self._run_before(run_shapes, arrays, run_seed)
                 runs.append(InputRun(*repeat, label, is_repeat=True, has_other_sizes=run_shapes != first_shapes))
@@ -195,8 +196,8 @@ class Verifier:
         """Compare the outputs of both models on each set of inputs, until they differ.
 
         Raises:
-            NotVerified: No trial compares the models. Or an output cannot be compared, or varies from run to run. If
-                this happens in a repeat, add a note instead.
+            NotVerified: No trial compares the models. Or an output cannot be compared, or varies from run to run. In
+                a run with `is_repeat`, such an output only adds a note.
             MemoryError: An engine lacks memory.
             BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
@@ -246,7 +247,8 @@ class Verifier:
             actual = run_whole_model(trial.after, self.after, inputs)
         except RunFailed as failed:
             if trial.before is None and trial.after != self.reference:
-                self._try_before(trial.after, run)  # raises if the engine runs neither model, so it is not at fault
+                # If the engine does not run the original model either, this raises: the change is not at fault.
+                self._try_before(trial.after, run)
             if trial.before is not None and run.has_other_sizes and failed.failure.kind == "error":
                 # This need not be a fault: an optimizer may rely on sizes that the model is made for, although the
                 # original model also runs at other sizes.
@@ -275,7 +277,7 @@ class Verifier:
             for name, value in expected.items()
         }
         differences = []
-        # Without `before`, close outputs get no note, because the reference may round differently than the engine.
+        # Without `before`, close outputs get no note, because the cause may be another engine, not the change.
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))

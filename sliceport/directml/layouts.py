@@ -69,7 +69,7 @@ def _read_layout(layout: Layout) -> str | dict[str, Strides] | None:
 
 
 def is_requested(layout: str | dict[str, Strides] | None, value: str, rank: int) -> bool:
-    """Whether `layout` applies to the tensor named `value`, be the tensor packed row-major or not."""
+    """Whether `layout` gives strides for the tensor named `value`, even if these are packed row-major strides."""
     if isinstance(layout, str):
         return len(axis_order(layout)) == rank
     return layout is not None and value in layout

@@ -46,7 +46,7 @@ class _Lowering:
         options: The options of the call.
         buffers: The locations of values.
         slices: A cache of checked operators for single outputs, because identical layers repeat the same slices.
-        ids: An iterator over unused operator numbers.
+        ids: An iterator over unused numbers for `Call.id`.
     """
 
     options: Options
@@ -124,7 +124,7 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
 
 def _lower_siblings(nodes_by_position: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
     """Lower Slices that together tile an axis to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
-    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}  # for mypy; always true
+    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}  # all are; for mypy
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}

@@ -11,9 +11,9 @@ from sliceport.slicing.tiling import find_tilings
 
 
 def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
-    """Return the groups of Slices that one SPLIT can compute, as positions in `nodes`, by the position of each member.
+    """Group the Slices that together tile an axis of a value. Return the group of each such Slice.
 
-    The positions in a group are in order along the axis that its Slices tile.
+    Slices are given by their positions in `nodes`. The positions in a group are in order along the axis.
     """
     regions: dict[int, Region] = {}
     ranges_by_axis: dict[tuple[tuple[str, ...], str, int], dict[int, range]] = defaultdict(dict)

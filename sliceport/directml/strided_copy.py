@@ -71,7 +71,7 @@ class StridedCopy:
         copy = cls(shape, strides, tuple(region.ranges for region in regions), outputs, split_axis)._simplify_axes()
         if all_packed:
             return copy._coalesce()  # another order would merge no more axes of packed tensors
-        candidates = [copy._reorder(order)._coalesce() for order in copy._list_orders()]
+        candidates = [copy._take_axes(order)._coalesce() for order in copy._list_orders()]
         # Prefer few axes, because operators accept few. Of candidates with equally many axes, prefer one with an
         # innermost stride of 1, because small elements can then be copied in groups.
         return min(candidates, key=lambda candidate: (len(candidate.sizes), not candidate._has_unit_innermost_stride))
@@ -111,9 +111,9 @@ class StridedCopy:
                 for ranges in selected:
                     ranges[axis] = range(sizes[axis])
         shortened = replace(self, sizes=tuple(sizes), selected=tuple(map(tuple, selected)))
-        return shortened._reorder([axis for axis, size in enumerate(sizes) if size > 1])
+        return shortened._take_axes([axis for axis, size in enumerate(sizes) if size > 1])
 
-    def _reorder(self, order: Sequence[int]) -> StridedCopy:
+    def _take_axes(self, order: Sequence[int]) -> StridedCopy:
         """Return this copy with only the axes in `order`, in that order. A `split_axis` must be in `order`."""
         return StridedCopy(
             tuple(self.sizes[axis] for axis in order),
@@ -162,9 +162,10 @@ class StridedCopy:
     def _is_contiguous(self, axis: int) -> bool:
         """Whether the stride of `axis` equals the extent of the next axis, in the input and in every output.
 
-        In an output, the stride of an axis with one selected index has no meaning. If `axis` has one index, the nearest
-        outer axis with several indices takes its place, as long as the input is contiguous in between. Without
-        this rule, the axes on both sides of `axis` could be merged although nothing has compared their strides.
+        In an output, the stride of an axis with one selected index has no meaning. If the next axis has one index,
+        the output is not compared. If `axis` has one index, an axis further out is compared instead: the nearest one
+        with several indices, as long as the input is contiguous in between. Without this rule, the axes on both sides
+        of `axis` could be merged although nothing has compared their strides.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):

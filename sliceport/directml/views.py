@@ -58,7 +58,7 @@ class Buffers:
         region = cut.region
         is_whole = region.selects_all and has_same_layout(region, source.strides, self.output_strides(cut))
         if is_whole and source.strides is None:
-            return Alias(cut.output, source.binding.value)  # the input has no offset, because only a view has one
+            return Alias(cut.output, source.binding.value)  # no strides: not a view, so without an offset
         is_forward = all(selected.step > 0 for selected in region.ranges)
         has_layout = is_requested(self._options.output_layout, cut.output, len(region.output_shape))
         may_be_view = is_whole or (self._options.views and is_forward and not has_layout)

@@ -140,7 +140,7 @@ class Device:
 
         Args:
             operator: The descriptor.
-            data: The input's buffer.
+            data: The input's buffer. It must contain the tensor with its size rounded up to a multiple of 4 bytes.
             outputs: Initial contents of the output buffers, which are not changed. The size of each is its tensor's
                 TotalTensorSizeInBytes. By default all bytes are `emulator.FILL`.
             byte_offset: Start of the input tensor in its buffer, a multiple of 16.
@@ -149,7 +149,7 @@ class Device:
             The contents of the output buffers after the run.
 
         Raises:
-            CallFailed: DirectML refuses the operator.
+            CallFailed: DirectML refuses the operator, the device or a buffer cannot be created, or the device is lost.
             HostDied: The host program ended or did not answer in time.
             DeviceError: The host program cannot be started, or the request is too large for it.
             InvalidDescriptor: `data` is too short for the input tensor, or a number does not fit its field.
@@ -375,8 +375,8 @@ def _exchange(
         while written < len(part):  # a pipe may accept only a part at once
             written += process.stdin.write(part[written:])
     # The host program sees no paths outside of its root folder, so it receives open files. They follow the frame,
-    # because a socket holds fewer than 300 files until the host program reads them. Each file is open only while it is
-    # sent, because many systems let a process open at most 1024 files.
+    # because the host program reads files only after a frame, and a socket holds fewer than 300 files that are not
+    # read yet. Each file is open only while it is sent, because many systems let a process open at most 1024 files.
     if sys.platform != "win32" and files_socket is not None:
         for path in files:
             with _open_data_file(path) as file:

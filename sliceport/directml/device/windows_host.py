@@ -124,13 +124,11 @@ class Host:
             raise CallFailed(call, _E_OUTOFMEMORY if is_out_of_memory(error) else _E_FAIL, str(error)) from None
         graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # new in onnxruntime 1.24
         nodes = [(node.name, node.op_type, graph.ep_name) for graph in graphs for node in graph.get_nodes()]
+        sized = [(result, result.tensor_size_in_bytes()) for result in results]
         outputs = [
-            {"shape": list(result.shape()), "element": result.element_type(), "size": result.tensor_size_in_bytes()}
-            for result in results
+            {"shape": list(result.shape()), "element": result.element_type(), "size": size} for result, size in sized
         ]
-        data = [
-            ctypes.string_at(result.data_ptr(), size) for result in results if (size := result.tensor_size_in_bytes())
-        ]
+        data = [ctypes.string_at(result.data_ptr(), size) for result, size in sized if size]
         return {"nodes": nodes, "outputs": outputs}, b"".join(data)
 
 

@@ -119,7 +119,7 @@ class WineRoot(HostBackend):
         needed = re.compile("|".join(map(fnmatch.translate, host_file("files.txt").read_text().split())))
         for name in for_root:
             unpack(files[name], root, needed.match)
-        for name in for_compiler.keys() - for_root:  # a package in both is already in `root`
+        for name in for_compiler.keys() - for_root:  # a package in both is unpacked into `root` alone
             unpack(files[name], compiler, lambda file: not re.fullmatch(_LEFT_OUT_OF_COMPILER, file))
         shutil.rmtree(state)
 
