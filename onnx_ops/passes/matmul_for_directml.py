@@ -62,7 +62,7 @@ class MatMulForDirectMLPass(NodePass):
                 nodes += build_reshape(tensors[index], (prod(sizes), *shape[-2:]))
                 tensors[index] = nodes[-1].outputs[0]
         nodes.append(ir.node("MatMul", tensors))
-        # The result has the leading sizes of the tensor that has any, after the 1s that `_drop_leading_ones` removed.
+        # The result has the 1s that `_drop_leading_ones` removed, then the leading sizes of the tensor that has any.
         result_sizes = max(leading_sizes, key=len)
         ones = (1,) * (max(len(left), len(right)) - 2 - len(result_sizes))
         nodes += build_reshape(nodes[-1].outputs[0], (*ones, *result_sizes, left[-2], right[-1]))

@@ -27,7 +27,7 @@ class MergeEqualSlicesPass(NodePass):
     4. A Slice that selects a part of an earlier Split.
     5. A Gather of the only index that an earlier Slice, or a part of an earlier Split, selects: it becomes a Squeeze.
 
-    The outputs of two Shape nodes of one value count as one value.
+    The outputs of equal Shape nodes count as one value for two nodes with the same operator and parameters.
 
     Given: a = Slice(x[4], [1], [3], [0]); b = Slice(x, [1], [3], [0], [1]); y = Add(a, b)
     Result: a = Slice(x, [1], [3], [0]); y = Add(a, a)

@@ -161,9 +161,9 @@ def _has_no_signalling_nan(value: ir.Value) -> bool:
 
 
 def _read_numbers(value: ir.Value | None) -> Array | None:
-    """Return the integers or floats of a constant. Return None for unreadable or other data, or more than 1 MiB.
+    """Return the integers or floats of a constant of at most 1 MiB.
 
-    Types that NumPy itself lacks, such as bfloat16, count as other data.
+    Return None for other values, for unreadable data, and for types that NumPy itself lacks, such as bfloat16.
     """
     tensor = None if value is None else constant(value)
     if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES:

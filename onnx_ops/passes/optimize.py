@@ -45,13 +45,13 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
             _make_constants(graph)
     name_left_out_outputs(probe)
     node_count = count_nodes(probe)
-    # Optimizers rename outputs that are repeated or inputs. So the optimizer sees the computed outputs, each once.
+    # Optimizers rename an output that is listed twice or is an input. So they see only computed outputs, each once.
     computed = {value.name: value for value in probe.graph.outputs if not value.is_graph_input()}
     probe.graph.outputs.clear()
     probe.graph.outputs.extend(computed.values())
     detached = _detach_initializers(probe)
     withheld = hide_nodes(probe, name)
-    load_externals(list(external_tensors(probe)))  # the optimized model would not name the files
+    load_externals(list(external_tensors(probe)))  # serialization loses the folder of the files
     optimized = run_optimizer(name, probe)
     # OnnxSlim adds initializers to bodies. Before IR version 4, they would have to be inputs.
     _lift_initializers(optimized)
@@ -201,7 +201,10 @@ def _make_constants(graph: ir.Graph, kept_names: Container[str] = ()) -> None:
 
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
-    """Restore types and shapes of original values. Remove those of new values, except inputs and outputs of bodies."""
+    """Restore types and shapes of original values, which are found by name. Remove those of new values.
+
+    New inputs and outputs of bodies keep theirs, unless their type is undefined.
+    """
     original_values = {value.name: value for value in all_values(original.graph)}
     declared = {id(value) for graph in graphs_outside_functions(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):

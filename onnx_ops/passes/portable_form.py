@@ -61,7 +61,7 @@ class PortablePass(NodePass):
         self.read_as = read_as
 
     def fill_gaps(self, entries: Entries, sizes: Sizes | None) -> Entries:
-        """Return `entries`, not empty. If the target accepts no gaps between axes, add the whole axes in between."""
+        """Return `entries`, which must not be empty. If the target accepts no gaps, add the whole axes in between."""
         if "axis-gaps" not in self.without:
             return entries
         filled = {}

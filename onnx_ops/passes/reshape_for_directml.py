@@ -106,7 +106,8 @@ def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.N
         return nodes[-1].outputs[0]
 
     sizes = add("Concat", *others, axis=0)
-    # 1 if one of `others` is 0: Max replaces each 0 in the shape of the data by 1. Otherwise 0: Max changes nothing.
+    # `has_zero` is 1 if one of `others` is 0, and 0 otherwise. If it is 1, the Max of `elements` replaces each 0 in the
+    # shape of the data by 1. If it is 0, this Max changes nothing.
     has_zero = add("Sub", one, add("Min", add("ReduceProd", sizes), one))
     elements = add("ReduceProd", add("Max", add("Shape", data), has_zero))
     add("Div", elements, add("ReduceProd", add("Max", sizes, one)))

@@ -87,7 +87,7 @@ class SliceChain:
         return dropped, [i for i, axis in enumerate(axes) if axis == NEW]
 
     def _cut(self, cuts: dict[int, AxisSlice]) -> None:
-        """Add cuts of output axes to the chain. If no Slice of its input does all cuts, raise Skip and add none."""
+        """Add cuts of output axes. Raise Skip and add none if no single Slice of the chain's input can replace them."""
         if any(self.axes[axis] == NEW and not entry.is_whole(1) for axis, entry in cuts.items()):
             raise Skip("it cuts a new axis")
         entries = {self.axes[axis]: entry for axis, entry in cuts.items() if self.axes[axis] != NEW}

@@ -112,8 +112,8 @@ def find_siblings(nodes_with_opsets: Iterable[tuple[ir.Node, int]], value_info: 
 def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: ValueInfo) -> list[list[Part]]:
     """Return the parts of one or more Splits, each in order.
 
-    The result is empty if no Split saves an operator. It is also empty if one part is multiplied by the Sigmoid of
-    another in the best Split with gaps or without. Further Splits with such parts are left out.
+    The result is empty if no Split saves an operator. It is also empty if the best Split without gaps, or the best one
+    with gaps, has a part that is multiplied by the Sigmoid of another part. Further Splits like this are left out.
     """
     size = value_info.sizes[data][axis]
     assert size is not None

@@ -40,7 +40,10 @@ class SplitOfPartPass(SlicingPass):
                 self._merge_into(outer, opset)
 
     def _merge_into(self, outer: ir.Node, opset: int) -> None:
-        """Merge `outer` and the Splits of its outputs, then the Splits of their parts. Report or skip each Split."""
+        """Merge `outer` and the Splits of its outputs, then the Splits of their parts, and report each merged Split.
+
+        Splits along another axis are left alone without a report.
+        """
         splits = [split for part in outer.outputs if (split := self._find_split(part)) is not None]
         if not splits:
             return
