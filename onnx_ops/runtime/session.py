@@ -96,7 +96,7 @@ def run(
     Raises:
         ModelError: onnxruntime does not load or run the model.
         MemoryError: onnxruntime runs out of memory.
-        ImportError: onnxruntime is not installed or cannot be loaded.
+        ImportError: onnxruntime or onnx-ir is not installed or cannot be loaded.
     """
     ort: Any = importlib.import_module("onnxruntime")
     options = ort.SessionOptions()
@@ -115,7 +115,7 @@ def run(
             model.data, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(disabled)
         )
         return _run_session(ort, session, inputs, model.outputs)
-    except ImportError:
+    except ImportError:  # `Captured` imports onnx-ir
         raise
     except Exception as error:  # onnxruntime's classes of errors have no base class of their own
         raise model_error(" ".join(_POSITION.sub("", str(error)).split()), error) from None

@@ -114,7 +114,7 @@ def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
 
 
 def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
-    """Return three arrays: the integers plus 1, minus 1, and reversed if the reverse differs.
+    """Return two or three arrays: the integers plus 1, the integers minus 1, and their reverse if it differs.
 
     An integer at the end of its range is changed by 1 in the other direction.
     """

@@ -130,7 +130,7 @@ class OnnxGraph:
         """Return a model of the nodes with these numbers, which computes `outputs` from `inputs`; see `Graph`."""
         proto = self._empty_model()
         chosen = [self._nodes[i] for i in sorted(nodes)]
-        # A constant may be an output, too. The argument `constants` has computed values instead.
+        # A constant of this graph may be an output, too. The argument `constants` is different: it has computed values.
         read_names = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
         self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)
@@ -209,6 +209,7 @@ class OnnxGraph:
             count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
             condition = np.array(condition is None or bool(condition))
             is_run = bool(condition and count > 0)
+            # If no iteration runs, the body is yielded once all the same, because engines load it.
             for i in range(max(count, 1)):
                 body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
                 yield replace(body, is_run=is_run)
