@@ -222,7 +222,7 @@ def _capture(values: Mapping[str, Value]) -> dict[str, Captured]:
 
 
 def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
-    """Compare the constants of a folded node with the values of a run. Leave out nodes in bodies and `_INEXACT` types."""
+    """Compare the constants of a folded node with the values of a run. Skip nodes in bodies and `_INEXACT` types."""
     node = lowered.node
     assert isinstance(node, Folded)
     # Not strict, because a node in a branch that is never taken has no constants.
