@@ -203,13 +203,19 @@ def _make_constants(graph: ir.Graph, kept_names: Container[str] = ()) -> None:
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
     """Restore types and shapes of original values, which are found by name. Remove those of new values.
 
-    New inputs and outputs of bodies keep theirs, unless their type is undefined.
+    New inputs and outputs of bodies keep theirs, unless their type is undefined. A name that stands for several types
+    or shapes, such as one in each branch of an If, counts as new.
     """
-    original_values = {value.name: value for value in all_values(original.graph)}
+    original_values: dict[str | None, ir.Value] = {}
+    ambiguous: set[str | None] = set()
+    for value in all_values(original.graph):
+        same_name = original_values.setdefault(value.name, value)
+        if (value.type, value.shape) != (same_name.type, same_name.shape):
+            ambiguous.add(value.name)
     declared = {id(value) for graph in graphs_outside_functions(model) for value in (*graph.inputs, *graph.outputs)}
     for value in all_values(model.graph):
         original_value = original_values.get(value.name)
-        if original_value is not None:
+        if original_value is not None and value.name not in ambiguous:
             value.type, value.shape = original_value.type, original_value.shape
         elif id(value) not in declared or value.dtype == ir.DataType.UNDEFINED:
             value.type = value.shape = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import onnx
 
@@ -37,7 +38,9 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
         findings: The findings.
         proto: The model, in which every node has a name.
     """
-    changes = {change.node: change for change in harden_for_directml(from_proto(proto)).changes}
+    changes: dict[str, list[Change]] = defaultdict(list)
+    for change in harden_for_directml(from_proto(proto)).changes:
+        changes[change.node].append(change)
     producers = {output: node.name for node in proto.graph.node for output in node.output if output}
     sources = {node.name: [producers[name] for name in node.input if name in producers] for node in proto.graph.node}
     explained = tuple(_explain(finding, sources, changes) for finding in findings)
@@ -45,23 +48,29 @@ def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tup
         return explained
     named_ids = {defect for finding in explained for defect in finding.defects}
     changes_by_defect: dict[Defect, list[Change]] = defaultdict(list)
-    for change in changes.values():
+    for change in chain.from_iterable(changes.values()):
         for defect in _directml_defects(change):
             if defect.id not in named_ids:
                 changes_by_defect[defect].append(change)
     return explained + tuple(_describe_defect(*item) for item in changes_by_defect.items())
 
 
-def _explain(finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Change]) -> Finding:
+def _explain(
+    finding: Finding, sources: Mapping[str, Sequence[str]], changes: Mapping[str, Sequence[Change]]
+) -> Finding:
     """Return a finding with the known defects of its node.
 
     If values differ, the defects of the node's producers are added. `sources` maps each node to its producers, and
-    `changes` each node to its change by hardening.
+    `changes` each node to its changes by hardening.
     """
     # A fusion computes a node together with its producers, so defects of producers may show in the node's output.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]
-    changed = [changes[name] for name in dict.fromkeys(nodes) if name in changes]
-    causes = [(change, defect) for change in changed for defect in _directml_defects(change)]
+    causes = [
+        (change, defect)
+        for name in dict.fromkeys(nodes)
+        for change in changes.get(name, ())
+        for defect in _directml_defects(change)
+    ]
     if not causes:
         return finding
     sentences = [

@@ -361,6 +361,16 @@ def test_constants_of_a_body_named_as_a_value_of_another_body(name: str) -> None
     check(before, name, x=np.arange(-2, 3, dtype=np.float32), b=np.array(True))
 
 
+@by_each
+def test_branches_that_share_a_name_keep_their_types(name: str) -> None:
+    before = parse("""g (float[8] x, bool b) => (float[8] y, float[8] z) { i = Identity(x) z = Identity(i)
+        y = If(b) <then_branch = e1 () => (float[8] o) <int32[8] t> {
+                t = Cast<to = 6>(x) u = Neg(t) o = Cast<to = 1>(u) },
+            else_branch = e2 () => (float[8] p) <double[8] t> {
+                t = Cast<to = 11>(x) u = Neg(t) p = Cast<to = 1>(u) }> }""")
+    check(before, name, x=np.arange(8, dtype=np.float32), b=np.array(True))
+
+
 def test_halves_that_are_not_equal() -> None:
     """onnxscript takes them for equal parts, or for a Split that the operator set has not."""
     for opset, size in itertools.product((13, 18), range(1, 6)):

@@ -36,6 +36,16 @@ def case_of(defect: Defect) -> onnx.ModelProto:
     return parser.parse_model(defect.examples[0].case.to_json()["onnx"])
 
 
+def test_each_defect_of_a_refused_node_is_named() -> None:
+    nodes = "[r] a = Relu (x)  [cut] b = Slice (a, s, e, , t)  [q] y = Relu (b)"
+    model = model_of(
+        f"(float[8] x) => (float[4] y) <int64[1] s = {{4}}, int64[1] e = {{8}}, int64[1] t = {{1}}> {{ {nodes} }}"
+    )
+    (found,) = explain_findings([Finding("refused", "cut", "Slice", "Slice 'cut' is refused.")], model)
+    assert STEPS_WITHOUT_AXES.id in found.defects
+    assert len(found.defects) == 2
+
+
 def test_a_defect_of_the_reference_is_not_blamed_on_the_emulator(tmp_path: Path) -> None:
     onnx.save(case_of(BACKWARD_TO_THE_GREATEST), tmp_path / "m.onnx")
     (found,) = compare(tmp_path / "m.onnx").comparisons
