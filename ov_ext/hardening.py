@@ -11,7 +11,7 @@ from openvino import opset1, opset8
 from ov_ext.defects import SUB_BYTES, BuiltInNode, find_defects
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of, note_operators, replace_nodes, strided_slice
-from ov_ext.read import resolve
+from ov_ext.read import nodes_with_scope, resolve
 from ov_ext.slicing_op import REFUSED_ELEMENTS
 from ov_ext.static_values import as_constant
 from sliceport.defects.defect import Defect
@@ -46,6 +46,9 @@ def harden(model: ov.Model) -> Hardening:
     changes: list[Change] = []
     invalid: list[InvalidNode] = []
     node_count = 0
+    # The CPU plugin ends the process if the body of a TensorIterator does not read an input, as beside a Constant.
+    iterators = [node for _, node in nodes_with_scope(model) if node.get_type_name() == "TensorIterator"]
+    iterated = {node.get_instance_id() for each in iterators for _, node in nodes_with_scope(each.get_function())}
 
     def replacement_of(node: ov.Node) -> ov.Node | None:
         nonlocal node_count
@@ -58,7 +61,8 @@ def harden(model: ov.Model) -> Hardening:
             triggered = find_defects(view)
             if not triggered:
                 return None
-            new_node, replacement = _build_replacement(view, triggered)
+            may_be_constant = node.get_instance_id() not in iterated
+            new_node, replacement = _build_replacement(view, triggered, may_be_constant=may_be_constant)
         except InvalidSlice as error:
             invalid.append(InvalidNode(name, view.op, str(error).rstrip(".")))
             return None
@@ -70,15 +74,18 @@ def harden(model: ov.Model) -> Hardening:
     return Hardening(OPENVINO_CPU, ov.__version__, node_count, tuple(changes), tuple(invalid))
 
 
-def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect]) -> tuple[ov.Node | None, str | None]:
+def _build_replacement(
+    view: BuiltInNode, triggered: Sequence[Defect], *, may_be_constant: bool
+) -> tuple[ov.Node | None, str | None]:
     """Build the replacement of a node, and name its operators. Return (None, None) if no operator is right.
 
-    The replacement is a Constant if the result is empty, else built-in operators if they are right, else the operator
-    of ov_ext. Raise InvalidSlice if the node breaks the rules of its operator.
+    The replacement is a Constant if the result is empty and `may_be_constant`, else built-in operators if they are
+    right, else the operator of ov_ext. Raise InvalidSlice if the node breaks the rules of its operator.
     """
     output = view.custom_node.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
-    if is_empty and STRINGS not in triggered:  # OpenVINO cannot make an empty constant of strings.
+    # OpenVINO cannot make an empty constant of strings.
+    if is_empty and may_be_constant and STRINGS not in triggered:
         return ov.op.Constant(output.get_element_type(), output.get_shape(), []), "Constant"
     custom = (view.custom_node, f"ov_ext.{view.op}")
     if view.element in SUB_BYTES:

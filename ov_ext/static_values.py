@@ -129,7 +129,7 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
         return None
     pairs = zip(*map(to_index_list, bounds), strict=True)
     # OpenVINO writes 0 and the greatest value for an element without bounds, even if it may be negative.
-    may_be_negative = _may_be_negative(_list_sources(node))
+    may_be_negative = _may_be_negative(_list_sources(node) or ())
     return [Bounds(INT64_MIN if may_be_negative and pair == (0, INT64_MAX) else pair[0], pair[1]) for pair in pairs]
 
 
@@ -177,8 +177,9 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
     # OpenVINO evaluates hardly any operator on elements of 4 bits.
     if length is None or not 0 < length <= _MAX_ELEMENTS or not is_integral(element) or element.bitwidth < 8:
         return None
+    sources = _list_sources(source.get_node())
     # OpenVINO replaces a value by its bounds if they are equal, so wrong bounds must not be stored.
-    if _may_have_wrong_bounds(_list_sources(source.get_node())):
+    if sources is None or _may_have_wrong_bounds(sources):
         return None
     _store_bounds(source)
     tensor = source.get_tensor()
@@ -189,16 +190,24 @@ def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
     return (lower, upper) if lower.shape == upper.shape == (length,) else None
 
 
-def _list_sources(last: ov.Node) -> list[ov.Node]:
-    """Return `last` and the nodes that it is computed from. The inputs of a ShapeOf are left out."""
-    nodes: dict[str, ov.Node] = {}
+def _list_sources(last: ov.Node) -> list[ov.Node] | None:
+    """Return `last` and the nodes that it is computed from. The inputs of a ShapeOf are left out.
+
+    Return None if one of these nodes is not known before the model runs, such as a Parameter: OpenVINO then has no
+    bounds. Listing the nodes of a whole network for each index that depends on its data would take quadratic time.
+    """
+    nodes: dict[int, ov.Node] = {}
     pending = [last]
     while pending:
         node = pending.pop()
-        if node.get_name() not in nodes:
-            nodes[node.get_name()] = node
-            if node.get_type_name() != "ShapeOf":
-                pending += [value.get_node() for value in node.input_values()]
+        key = node.get_instance_id()
+        if key not in nodes:
+            nodes[key] = node
+            if node.get_type_name() not in ("Constant", "ShapeOf"):
+                sources = node.input_values()
+                if not sources:
+                    return None
+                pending += [value.get_node() for value in reversed(sources)]  # The first input is followed first.
     return list(nodes.values())
 
 

@@ -69,14 +69,22 @@ def make(
     return opset1.strided_slice(*inputs, *padded)
 
 
-def iterate(data: ov.Node, start: int, stride: int, part_size: int, end: int, axis: int) -> ov.Node:
-    """Return a TensorIterator that joins the parts of the data, each as it is."""
+def iterate(
+    data: ov.Node,
+    start: int,
+    stride: int,
+    part_size: int,
+    end: int,
+    axis: int,
+    change: Callable[[ov.Node], ov.Node] = lambda part: part,
+) -> ov.Node:
+    """Return a TensorIterator that joins the parts of the data, each changed, or else as it is."""
     shape = data.get_output_partial_shape(0)
     if shape.rank.is_static:
         shape[axis] = part_size
     part = ov.op.Parameter(data.get_output_element_type(0), shape)
     node = opset8.tensor_iterator()
-    node.set_body(ov.Model([opset8.result(part)], [part], "body"))
+    node.set_body(ov.Model([opset8.result(change(part))], [part], "body"))
     node.set_sliced_input(part, data.output(0), start, stride, part_size, end, axis)
     node.get_concatenated_slices(node.get_function().get_results()[0].output(0), 0, part_size, part_size, -1, axis)
     return node

@@ -10,7 +10,7 @@ import openvino as ov
 import oracle
 import pytest
 from openvino import opset1, opset8
-from openvino_models import MASKS, constant, if_model, make, one_slice, parameter
+from openvino_models import MASKS, constant, if_model, iterate, make, one_slice, parameter
 
 from ov_ext.hardening import harden
 
@@ -142,6 +142,16 @@ def test_empty_output_of_any_type_becomes_a_constant(element: str) -> None:
     (change,) = harden(model).changes
     assert change.replacement == ("ov_ext.Slice" if element == "string" else "Constant")
     assert model.output(0).get_shape() == ov.Shape([0])
+
+
+def test_empty_output_in_a_tensor_iterator_is_no_constant() -> None:
+    """The CPU plugin ends the process if the body of a TensorIterator does not read its input."""
+    lists = list(map(constant, ([2], [2], [-(2**31)], [1])))
+    source = parameter([2, 3])
+    joined = iterate(source, 0, 1, 1, -1, 0, lambda part: make("Slice", [part, *lists], ours=False))
+    model = ov.Model([joined.output(0)], [source], "m")
+    assert [change.replacement for change in harden(model).changes] == ["Slice"]
+    assert CORE.compile_model(model, "CPU")([np.ones((2, 3), np.float32)])[0].shape == (2, 0)
 
 
 def test_invalid_node_is_left_and_reported() -> None:

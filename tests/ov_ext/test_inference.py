@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Sequence
 
 import pytest
 from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openvino import opset8
+from openvino_models import constant, parameter
 from vectors import load
 
 from ov_ext.inference import ANY_INDEX, Bounds, check_shrunk_index, sliced_size
-from ov_ext.static_values import as_indices, read_integers, to_index_list
+from ov_ext.static_values import as_indices, list_bounds, read_integers, to_index_list
 from sliceport.errors import InvalidSlice
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN, resolve_axis
 
@@ -130,6 +133,26 @@ def test_bounds_are_right_though_openvino_gets_some_wrong() -> None:
         assert found == (case["true_min"], case["true_max"])
         wrong += list(found) != case["openvino"]
     assert (len(cases), wrong) == (300, sum(case["verdict"] != "exact" for case in cases))
+
+
+def test_index_that_depends_on_data_is_not_traced_through_the_network() -> None:
+    """Otherwise each such index would take as long as the network has nodes."""
+    assert count_calls(2) == count_calls(100)
+
+
+def count_calls(layers: int) -> int:
+    """Return the number of calls that it takes to find that an index behind so many layers has no bounds."""
+    data = layer = parameter([4])
+    for _ in range(layers):
+        layer = opset8.add(opset8.relu(data), layer)
+    index = opset8.convert(opset8.reduce_max(layer, constant([0]), True), "i64")
+    calls: list[str] = []
+    sys.setprofile(lambda _frame, event, _argument: calls.append(event))
+    try:
+        assert list_bounds(index.output(0)) is None
+    finally:
+        sys.setprofile(None)
+    return len(calls)
 
 
 def test_constant_of_indices_keeps_the_ends_of_32_bits() -> None:

@@ -41,7 +41,7 @@ def wrong_file(tmp_path: Path) -> Path:
 def plant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let hardening take the row before the right one."""
 
-    def build(view: Any, _: Any) -> tuple[ov.Node, str]:
+    def build(view: Any, *_: Any, **__: Any) -> tuple[ov.Node, str]:
         return make("StridedSlice", [view.inputs[0], *map(constant, ([0, 0], [1, 0], [1, 1]))], MASKS), "StridedSlice"
 
     monkeypatch.setattr(hardening, "_build_replacement", build)

@@ -12,6 +12,8 @@
 namespace sliceport {
 namespace {
 
+using Sources = std::unordered_set<const ov::Node*>;
+
 /// Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer.
 constexpr int64_t max_elements = 1024;
 
@@ -47,16 +49,21 @@ Integers unpack_4_bits(const void* data, size_t count, bool is_signed) {
     return values;
 }
 
-/// Returns `last` and the nodes that it is computed from. The inputs of a ShapeOf are left out.
-std::unordered_set<const ov::Node*> list_sources(const ov::Node* last) {
+/// Returns `last` and the nodes that it is computed from. The inputs of a ShapeOf are left out. Returns nothing if one of
+/// these nodes is not known before the model runs, such as a Parameter: OpenVINO then has no bounds. Listing the nodes of
+/// a whole network for each index that depends on its data would take quadratic time.
+std::optional<Sources> list_sources(const ov::Node* last) {
     std::vector<const ov::Node*> pending{last};
-    std::unordered_set<const ov::Node*> nodes;
+    Sources nodes;
     while (!pending.empty()) {
         const auto node = pending.back();
         pending.pop_back();
-        if (nodes.insert(node).second && !ov::is_type_any_of<ov::op::v0::ShapeOf, ov::op::v3::ShapeOf>(node))
-            for (const auto& input : node->input_values())
-                pending.push_back(input.get_node());
+        if (!nodes.insert(node).second || ov::is_type_any_of<ov::op::v0::ShapeOf, ov::op::v3::ShapeOf>(node))
+            continue;
+        if (node->get_input_size() == 0 && !ov::is_type<ov::op::v0::Constant>(node))
+            return std::nullopt;
+        for (size_t i = node->get_input_size(); i-- > 0;)  // The first input is followed first.
+            pending.push_back(node->get_input_node_ptr(i));
     }
     return nodes;
 }
@@ -68,7 +75,7 @@ bool is_kind(const ov::Node* node, std::initializer_list<std::string_view> kinds
 
 /// Returns whether a value may be negative: a node that it is computed from subtracts, negates, or is a constant with a
 /// negative number. Constants that are not read count as negative. Parameters have no bounds, so they do not matter.
-bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
+bool may_be_negative(const Sources& nodes) {
     return std::any_of(nodes.begin(), nodes.end(), [](const ov::Node* node) {
         const auto constant = ov::as_type<const ov::op::v0::Constant>(node);
         if (!constant)
@@ -86,7 +93,7 @@ bool may_be_negative(const std::unordered_set<const ov::Node*>& nodes) {
 /// Returns whether OpenVINO may evaluate wrong bounds for one of the nodes that a value is computed from. OpenVINO
 /// applies an operator to the bounds of its inputs, and takes the results for the bounds of its output. This is wrong
 /// if the operator is not monotonic or numbers wrap around.
-bool has_wrong_bounds(const std::unordered_set<const ov::Node*>& nodes) {
+bool has_wrong_bounds(const Sources& nodes) {
     const bool has_negative = may_be_negative(nodes);
     return std::any_of(nodes.begin(), nodes.end(), [&](const ov::Node* node) {
         const auto element = node->get_output_element_type(0).get_type_name();
@@ -159,7 +166,7 @@ std::optional<IndexBounds> list_bounds(const ov::Output<ov::Node>& source) {
     IndexBounds bounds;
     const auto low = to_index_list(tensors->first), high = to_index_list(tensors->second);
     // OpenVINO writes 0 and the greatest value for an element without bounds, even if it may be negative.
-    const bool has_negative = may_be_negative(list_sources(node));
+    const bool has_negative = may_be_negative(list_sources(node).value_or(Sources()));
     for (size_t i = 0; i < low.size(); ++i) {
         const bool is_open = has_negative && low[i].value == 0 && high[i].value == int64_max;
         bounds.push_back({is_open ? Integer(int64_min) : low[i], high[i]});
@@ -173,8 +180,9 @@ std::optional<std::pair<ov::Tensor, ov::Tensor>> element_bounds(const ov::Output
     // OpenVINO evaluates hardly any operator on elements of 4 bits.
     if (!length || *length == 0 || *length > max_elements || !is_integral(element) || element.bitwidth() < 8)
         return std::nullopt;
+    const auto sources = list_sources(source.get_node());
     // OpenVINO replaces a value by its bounds if they are equal, so wrong bounds must not be stored.
-    if (has_wrong_bounds(list_sources(source.get_node())))
+    if (!sources || has_wrong_bounds(*sources))
         return std::nullopt;
     store_bounds(source);
     const auto& tensor = source.get_tensor();
