@@ -60,7 +60,8 @@ def make(
     if op == "Slice":
         return opset8.slice(*inputs)
     if op == "TensorIterator":
-        return iterate(inputs[0], *(int(node.data[0]) for node in inputs[1:]))
+        start, stride, part_size, end, axis = (int(node.data[0]) for node in inputs[1:])
+        return iterate(inputs[0], start, stride, part_size, end, axis)
     if len(inputs) == len(("data", "begin", "end")):
         count = inputs[1].get_output_partial_shape(0)[0].get_length()
         inputs = [*inputs, constant([1] * count)]
