@@ -257,7 +257,7 @@ class _Checker:
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
     def _check_slice(self, node: NodeView) -> _Findings:
-        """Find the defects of a Slice that is valid as far as is known, including those that only users report.
+        """Find the defects of a Slice that is valid as far as is known, including the `REPORTED` ones of other engines.
 
         A backward Slice is fragile if its start may be before the first element of an open axis: engines differ then.
         """

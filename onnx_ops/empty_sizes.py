@@ -24,7 +24,9 @@ _CRASH, _UNWRITTEN = "ends the process", "leaves elements unwritten"
 
 
 def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iterator[tuple[Defect, Kind, str]]:
-    """Find the defects that a node shows if a size is 0: "defect" if it is 0, and "fragile" if an open size may be 0.
+    """Find the defects that a node shows if a size is 0. A finding is "fragile" if the size is open.
+
+    If the size is 0, the finding is "invalid" for a Concat, and "defect" for the other operators.
 
     Args:
         node: A standard node with a valid arity. Only `EMPTY_SIZE_OPERATORS` are examined.
@@ -61,7 +63,7 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
             has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
             effects += find_empty_products(left, right, has_integers, [kind for kind, _ in fused])
             terms = _count_terms(left, right)
-            if node.op_type != "MatMul" and {0, terms}.isdisjoint(_list_free_sizes(left, right)):
+            if node.op_type != "MatMul" and not _is_product_empty(left, right, terms):
                 effects.append((defects.EMPTY_INTEGER_SUM, terms, _UNWRITTEN))
     sizes_by_effect: dict[tuple[Defect, str], list[Dim]] = {}
     for defect, size, effect in effects:
@@ -75,7 +77,7 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
 
 
 def _check_concat(tensors: Sequence[Dims], axis: int) -> Iterator[tuple[Defect, Kind, str]]:
-    """Report a Concat of tensors whose sizes differ on another axis than `axis` if one of the tensors is empty.
+    """Report each axis but `axis` on which one tensor has a known size above 0, and another has size 0 or an open one.
 
     onnxruntime refuses different sizes only if no tensor is empty.
     """
@@ -103,6 +105,7 @@ def find_empty_products(left: Dims, right: Dims, has_integers: bool, fused: Sequ
         fused: For each tensor, the kind of the fused Transpose, by `find_fused_transposes`.
     """
     effects = list(_find_effects(left, right, ("", "")))
+    # MatMul writes all zeros of integers. The caller reports what MatMulInteger and QLinearMatMul leave unwritten.
     reported = [(size, effect) for size, effect in effects if not (has_integers and effect == _UNWRITTEN)]
     for size, effect in reported:
         yield defects.EMPTY_BATCH if effect == "fails" else defects.EMPTY_SUM, size, effect
@@ -112,9 +115,9 @@ def find_empty_products(left: Dims, right: Dims, has_integers: bool, fused: Sequ
 
 
 def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tuple[Dim, str]]:
-    """Yield each size with a wrong effect if it is 0, and the effect. A size that is not known may be 1."""
+    """Yield each size that has a wrong effect if it is 0, and the effect. Leave out what depends on an unknown size."""
     terms = _count_terms(left, right)
-    # If one tensor is a vector, onnxruntime computes a product for each row of the other one.
+    # If the second tensor is a vector, onnxruntime computes a product for each row of the first one.
     batch, other_batch = list(left[:-1] if len(right) == 1 else left[:-2]), list(right[:-2])
     rank = max(len(batch), len(other_batch))
     pairs = [*zip([1] * (rank - len(batch)) + batch, [1] * (rank - len(other_batch)) + other_batch, strict=True)]
@@ -122,17 +125,17 @@ def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tup
     # compares sizes to find this out, so it also takes several matrices without rows for one.
     can_join = len(left) >= len(right) >= 2 and not fused[0] and fused[1] != "batch"
     is_joined = can_join and all(size in (1, None) for size in other_batch)
-    rows = right[-1] if fused[1] else terms
+    rows = right[-1] if fused[1] else terms  # of the matrices on the right, before a fused Transpose
     if can_join and _may_be_empty(rows) and any(size == 1 and other not in (1, None) for size, other in pairs):
         yield rows, "ignores the batch of the second tensor"
     has_several = not is_joined and any(size not in (1, None) for pair in pairs for size in pair)
-    is_written = (can_join and not fused[1]) or not {0, terms}.isdisjoint(_list_free_sizes(left, right))
+    is_written = (can_join and not fused[1]) or _is_product_empty(left, right, terms)
     if _may_be_empty(terms) and has_several and not is_written:
         yield terms, _UNWRITTEN  # onnxruntime writes the zeros of the first product only
     if not is_joined and not (can_join and rows == 0):
         for size, other in (each for pair in pairs for each in (pair, pair[::-1])):
             if other == 1 and _may_be_empty(size):
-                yield size, "fails"
+                yield size, "fails"  # onnxruntime does not broadcast a size of 1 to 0
 
 
 def _may_be_empty(size: Dim) -> bool:
@@ -140,13 +143,14 @@ def _may_be_empty(size: Dim) -> bool:
 
 
 def _count_terms(left: Dims, right: Dims) -> Dim:
-    """Return the size over which a MatMul sums, or its name. Return None if the size is not known or not 0."""
+    """Return 0 if a MatMul sums over an axis of size 0, the name of its size if it is open, and otherwise None."""
     sizes = {left[-1], right[-2:][0]} - {None}  # the last axis but one, or the only axis of a vector
     if any(isinstance(size, int) and size for size in sizes):
         return None
     return 0 if 0 in sizes else min(map(str, sizes), default=None)
 
 
-def _list_free_sizes(left: Dims, right: Dims) -> list[Dim]:
-    """Return the sizes of the axes over which a MatMul does not sum. The result is empty if one of them is 0."""
-    return [*left[:-1], *right[:-2], *(right[-1:] if len(right) > 1 else ())]
+def _is_product_empty(left: Dims, right: Dims, terms: Dim) -> bool:
+    """Return whether a product has no elements if `terms`, the result of `_count_terms`, is 0."""
+    kept_sizes = [*left[:-1], *right[:-2], *(right[-1:] if len(right) > 1 else ())]  # a MatMul does not sum over these
+    return 0 in kept_sizes or terms in kept_sizes

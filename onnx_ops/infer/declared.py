@@ -75,8 +75,9 @@ def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: 
     for facts in present:
         if facts.dims is None or any(not isinstance(dim, int) and dim not in symbols for dim in facts.dims):
             return False
-    # Reshape-1, which has no inference either, has its shape as an attribute.
-    parameters = present[1:] if node.op_type == "Reshape" else present[1:] or present
+    parameters = present[1:]
+    if not parameters and node.op_type != "Reshape":  # Reshape-1, without inference too, has an attribute `shape`
+        parameters = present
     return node.op_type not in _SIZED_BY_ELEMENTS or all(facts.data is not None for facts in parameters)
 
 

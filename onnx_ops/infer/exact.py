@@ -130,7 +130,8 @@ def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
         return False
     ratios = [number.as_integer_ratio() for number in (*numbers, span)]
     scale = max(denominator for _, denominator in ratios)  # a power of 2, so products with it are exact
-    # In units of 1 / scale, these are integers that 32-bit floats store exactly. Some engines take tiny floats for 0.
+    # In units of 1 / scale, these are integers that 32-bit floats store exactly. `scale` is limited, because some
+    # engines take tiny floats for 0.
     if scale < _EXACT_INTEGERS_END and all(abs(n) * (scale // d) < _EXACT_INTEGERS_END for n, d in ratios):
         return True
     # The length is this quotient rounded up. It must not be so close to an integer that rounding errors change it.

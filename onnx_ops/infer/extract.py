@@ -87,8 +87,8 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
     Args:
         record: The node.
         resolved: The parameters and Regions of the node; None if they have to be read again.
-        hint: The end of a message about unknown sizes; see `_describe_open_sizes`. If it is empty and the shape of the
-            node's data is unknown, the message may ask for this shape: a node of the main graph must compute the data.
+        hint: The end of a message about unknown sizes; see `_describe_open_sizes`. If it is empty, the message may ask
+            for the unknown shape of the node's data, if the node is in the main graph and another computes the data.
     """
     node, fields = record.node, record.all_fields()
     data = node.inputs[0] if node.inputs and known_data_shape(node) is None else None

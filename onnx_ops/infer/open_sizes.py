@@ -36,7 +36,7 @@ class OpenSizes:
         return dim if isinstance(dim, int) else self.name(value, axis) or None
 
     def trace(self, value: ValueView) -> int | str | None:
-        """Return the size in a value that has one element, or its name if the model's inputs leave the size open.
+        """Return the size that is the only element of a value. Return the name of the size if the inputs leave it open.
 
         Return None unless the value comes from a Shape, or from a Gather of one element of a Shape.
 

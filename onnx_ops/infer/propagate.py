@@ -153,8 +153,8 @@ class _Propagation:
     ) -> list[Facts]:
         """Visit the nodes of a graph, store and report the facts of its values, and return the facts of its outputs.
 
-        For the inputs of a subgraph, `input_facts` hold in each iteration, and `arguments` in the first iteration, to
-        judge the numbers that the inputs declare. These numbers are used only if `trusts_inputs` is true.
+        For the inputs of a subgraph, `input_facts` hold in each iteration, and `arguments` in the first one. The
+        numbers that the inputs declare are compared with `arguments`, and used only if `trusts_inputs` is true.
         """
         scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so the elements of the initializer are only a default.
@@ -178,7 +178,7 @@ class _Propagation:
         return [scope.find_facts(value.name) for value in graph.output]
 
     def _trusts_numbers(self, declared: onnx.TypeProto, scope: Scope) -> bool:
-        """Whether to use the numbers of a type. Trials confirm none in functions and none of elements of a sequence."""
+        """Return whether to use a type's numbers. No trial confirms those in functions or of elements of a sequence."""
         return self._trust is Trust.ALL and scope.is_reported and declared.HasField("tensor_type")
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope) -> None:

@@ -73,7 +73,8 @@ def _open_unconfirmed_numbers(model: ModelView) -> None:
     """Open the numbers that custom operators declare for sizes that may depend on open sizes of the model's inputs.
 
     Call this before shapes are bound: later, inference cannot see that these sizes were open. If inference finds wrong
-    numbers of other operators, nothing is opened. Those numbers then show if the bound shapes are those of the export.
+    numbers of other operators, nothing is opened. Those numbers are right with the bound shapes if these are the shapes
+    of the export. Otherwise, later inference finds them wrong again, and does not use those of custom operators either.
     """
     nodes = [node for node in all_nodes(model.graph) if usual_name(node.domain) and not is_strided_slice(node)]
     outputs = [output for node in nodes for output in node.outputs]

@@ -33,7 +33,7 @@ def compute_elements(
 
     Args:
         op_type: The standard operator.
-        inputs: The elements of its inputs, None for an input that is left out or has no known elements.
+        inputs: For each of its inputs, the result of `Facts.list_integers`; None for an input that is left out.
         attributes: Its attributes.
         sizes: The shape of its output.
         opset: The version of its operator set.

@@ -80,7 +80,7 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
         if (function.domain, function.name, function.overload) != (STRIDED_SLICE_DOMAIN, "StridedSlice", ""):
             findings.has_functions = True
     _check_calls(proto.functions)
-    _check_operators(proto)
+    _refuse_shadowed_operators(proto)
     return findings
 
 
@@ -99,7 +99,7 @@ def _check_function(function: onnx.FunctionProto, findings: Findings) -> None:
     _check_outputs(function.output, defined, (), owner, findings)
 
 
-def _check_operators(proto: onnx.ModelProto) -> None:
+def _refuse_shadowed_operators(proto: onnx.ModelProto) -> None:
     """Check that no node calls a function that has the name of a standard operator.
 
     onnx's inference and reference, onnxruntime and OpenVINO all run such a node as the operator, not as the function.

@@ -312,8 +312,8 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
 def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | None, element: IntEnum | None) -> Defects:
     """Return the defect that a Slice or Split triggers if the DirectML provider fuses it with the nodes around it.
 
-    The provider fuses them only if the data and the one output that is read have one reader each. The defect shows if a
-    part of the data is selected that is one run of adjacent elements and starts at a multiple of `_ALIGNMENT_BITS`.
+    The provider fuses them only if the data and the one output that is read have one reader each. The defect shows if
+    one run of adjacent elements, but not the whole tensor, is selected and starts at a multiple of `_ALIGNMENT_BITS`.
 
     Args:
         node: The Slice or Split.
@@ -387,7 +387,7 @@ def constant_of_shape_defects(shape: Array | None) -> Defects:
 
 
 def loop_defects(shapes: Iterable[tuple[Sizes | None, Sizes | None, bool]]) -> Defects:
-    """Return the defects of a Loop whose iterations change a declared size.
+    """Return the defects of a Loop that carries a value of another size than its body declares.
 
     Args:
         shapes: For each input of its body, the declared sizes; the inferred sizes, None for each size that an iteration

@@ -29,7 +29,7 @@ def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | 
     """
     if not is_standard(node, *SLICING):
         return None
-    if CONTESTED in node.meta:  # inference set it, because the node itself may not show the defect
+    if CONTESTED in node.meta:  # `mark_contested` set it, because the node itself may not show the defect
         defect: Defect = node.meta[CONTESTED]
         return defect
     data = node.inputs[0] if node.inputs else None
