@@ -148,8 +148,8 @@ def merge(outer: range, inner: range, inner_size: int) -> range | None:
     """Return one range for two neighbouring axes that become one axis. Return None if no range fits.
 
     The pair of indices `(o, i)` becomes the index `o * inner_size + i`. A range fits if these indices have a constant
-    step in output order, that is, if either axis selects a single element, or if one step of `inner` leads from its
-    last index to its first index in the next row of `outer`. Both ranges must be non-empty.
+    step in output order. They do if either axis selects a single element. Otherwise, the step from the last index in
+    a row of `outer` to the first index in the next row must be the step of `inner`. Both ranges must be non-empty.
 
     >>> merge(range(1, 3), range(4), inner_size=4)
     range(4, 12)
