@@ -267,7 +267,10 @@ def reproducing_command(
     seed: int,
     executors: Sequence[str] | None,
 ) -> str:
-    """Return the command that repeats a comparison, without `--input`. If `executors` is None, name no engines."""
+    """Return the command that repeats a comparison. If `executors` is None, name no engines.
+
+    The command has no `--input`. If inputs were given, the caller adds a remark about them.
+    """
     path = os.fspath(model)
     # A leading "-" would make the path an option.
     file = os.path.join(os.curdir, path) if path.startswith("-") else path

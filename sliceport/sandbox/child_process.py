@@ -99,7 +99,7 @@ if sys.platform != "win32":
             with contextlib.ExitStack() as on_error:
                 requests, self.stdin = _open_pipe(on_error)
                 self.stdout, answers = _open_pipe(on_error)
-                # Python discards exceptions that handlers raise in hooks of `fork`. `serve` unblocks the signals.
+                # An exception of a handler would get lost in a hook of `fork`, so signals wait. `serve` unblocks them.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
                 try:
                     self.pid = os.fork()

@@ -179,8 +179,8 @@ def coalesce(
         sizes: Size of each axis, outermost first.
         selected: Non-empty indices selected on each axis.
         contiguous: For each axis but the last, whether its stride equals `size * stride` of the next axis, in the input
-            and in every output. None means that all tensors are packed. With `contiguous`, no size may be 1, because
-            axes of size 1 are dropped, and the flag of the axis before such an axis would refer to the dropped axis.
+            and in every output. None means that all tensors are packed. With `contiguous`, no size may be 1: an axis
+            of size 1 is dropped, and the flag of the axis before it would still refer to the dropped axis.
 
     Returns:
         The merged sizes, the merged indices, and for each merged axis the innermost of its original axes. The merged

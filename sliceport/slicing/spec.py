@@ -97,8 +97,8 @@ class AxisSlice(NamedTuple):
     def is_empty_for_every_size(self) -> bool:
         """Return whether this is a forward slice whose bounds alone show that it is empty, whatever the axis's size.
 
-        Two bounds that count from the same side of the axis show this if the start is not before the end. Two bounds
-        that count from different sides show it only if the end is 0.
+        Two bounds that count from the same side of the axis show this if the start is not before the end. Of two bounds
+        that count from different sides, only an end of 0 is recognized.
         """
         is_crossed = self.start >= self.end and (self.start < 0) == (self.end < 0)
         return self.step > 0 and (self.end == 0 or is_crossed)
