@@ -143,8 +143,8 @@ def evaluate_formula(symbol: str, sizes: Mapping[str, int]) -> int | None:
 def _take_prime(taken: set[int], first: int, allowed: range | None = None) -> int:
     """Return the least prime that is at least `first` and not in `taken`, and add it to `taken`.
 
-    If `first` is not in `allowed`, start at the least allowed number. If no allowed prime is left, return the largest
-    allowed number, which may be in `taken`. None, or an empty range, allows every number.
+    If `first` is not in `allowed`, start at the least allowed number. If no allowed prime is left from the start on,
+    return the largest allowed number, which may be in `taken`. None, or an empty range, allows every number.
     """
     allowed = allowed or range(INT64_MAX)
     start = allowed.index(first) if first in allowed else 0

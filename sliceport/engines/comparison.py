@@ -192,7 +192,7 @@ def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
 
 
 def add_defects(comparison: Comparison, engine: str, defects: Sequence[Defect]) -> Comparison:
-    """Add known defects that explain a comparison to its `detail` and `defects`, and return the new comparison.
+    """Return a comparison with the known defects that explain it, which are added to its `detail` and `defects`.
 
     `engine` is the name of the engine that has the defects. Without defects, the comparison is unchanged.
     """
@@ -231,12 +231,12 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Describe how an output is wrong, in a clause with a full stop. Return an empty string if the output is right.
+    """Describe how an output, or the shape in `expected`, differs, in a clause with a full stop; empty if neither does.
 
     Args:
         expected: The expected output.
         actual: The computed bytes, which may be padded to a multiple of 4; None if the output is missing.
-        shape: The output shape of the node's Region.
+        shape: The output shape of the node's Region, which `expected` should have.
         bits: The size of an element in bits.
     """
     if expected.shape != shape:
@@ -267,7 +267,10 @@ def reproducing_command(
     seed: int,
     executors: Sequence[str] | None,
 ) -> str:
-    """Return the command that repeats a comparison, without `--input`. If `executors` is None, name no engines."""
+    """Return the command that repeats a comparison. If `executors` is None, name no engines.
+
+    The command has no `--input`. If inputs were given, the caller adds a remark about them.
+    """
     path = os.fspath(model)
     # A leading "-" would make the path an option.
     file = os.path.join(os.curdir, path) if path.startswith("-") else path

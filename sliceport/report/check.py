@@ -98,7 +98,7 @@ def group_findings(result: Result) -> list[Group]:
         entry = result["rules"][rule]
         has_reports = entry["evidence"] == "reported"
         group = Group(kind, rule, entry, op, detail, tuple(names), result["model"], is_reported=False)
-        # An invalid or fragile node that users also report is in two groups, if a selected engine has the defect.
+        # An invalid or fragile node is in two groups if its entry is known from reports on a selected engine.
         if kind != "defect" or not has_reports:
             groups.append(group)
         if has_reports and entry["engines"]:

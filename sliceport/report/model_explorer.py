@@ -49,7 +49,8 @@ def diff_node_data(report: DiffReport, model: str) -> str:
 
     def marks() -> Iterator[Mark]:
         for case in [part.case for part in report.parts]:
-            for node in reversed(case.nodes):  # the culprit, which is last, decides the color of the node around it
+            # The first mark decides the color of a node around the case. It must be that of the culprit, the last node.
+            for node in reversed(case.nodes):
                 text = case.failure.message if node is case.culprit else "in the smallest model that fails"
                 color = _RED if node is case.culprit else _AMBER
                 if case.holder is None:

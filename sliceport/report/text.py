@@ -163,6 +163,7 @@ def _shorten(name: str) -> str:
 def _format_bytes(count: int) -> str:
     # The rounded number decides, so that the text is never "1024.0 KiB". Fewer than 1024 bytes are not rounded.
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if round(count * 2**10 / size, 1) >= 2**10:
+        in_smaller_unit = round(count * 2**10 / size, 1)
+        if in_smaller_unit >= 2**10:
             return f"{count / size:.1f} {unit}"
     return count_of(count, "byte")

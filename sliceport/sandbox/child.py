@@ -51,7 +51,7 @@ this_process = _ThisProcess()
 
 
 def is_expendable() -> bool:
-    """Return whether risky code may run in this process. `call_with_retry` repeats a call whose process crashed."""
+    """Return whether risky code may run in this process. If it crashes, `call_with_retry` repeats the call isolated."""
     return this_process.is_child and not this_process.is_isolated
 
 

@@ -99,7 +99,7 @@ if sys.platform != "win32":
             with contextlib.ExitStack() as on_error:
                 requests, self.stdin = _open_pipe(on_error)
                 self.stdout, answers = _open_pipe(on_error)
-                # Python discards exceptions that handlers raise in hooks of `fork`. `serve` unblocks the signals.
+                # An exception of a handler would get lost in a hook of `fork`, so signals wait. `serve` unblocks them.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
                 try:
                     self.pid = os.fork()
@@ -185,7 +185,7 @@ class ChildProcess:
             if timer is not None:
                 timer.cancel()
         if answer is None:
-            raise self._describe_death(timeout)
+            raise self._close_after_death(timeout)
         try:
             is_error, value, self.must_be_replaced = pickle.loads(answer)  # noqa: S301 - from the own child
         except Exception as error:
@@ -194,8 +194,8 @@ class ChildProcess:
         self.must_be_replaced |= self._has_expired  # the timer may have ended the child just after its answer
         return is_error, value
 
-    def _describe_death(self, timeout: float | None) -> ChildDied:
-        """Return the error for a child that has ended or was stopped by its timer. Close the child."""
+    def _close_after_death(self, timeout: float | None) -> ChildDied:
+        """Close a child that has ended or was stopped by its timer, and return the error that describes its end."""
         if not self._has_expired:
             self._wait_for_exit()
         self.kill()  # ends the child's descendants, and the child if it closed its pipe without ending
@@ -285,7 +285,8 @@ class ChildProcess:
     def kill(self) -> None:
         """Kill the child and, if possible, its descendants.
 
-        On POSIX, a child of the sandbox and its own children share a process group, so it kills only the direct child.
+        On POSIX, this method kills the process group of the child. If this process is itself a child of the sandbox, it
+        is in the same group, so this method kills only the child.
         """
         if self._process.returncode is not None:
             return

@@ -34,7 +34,7 @@ def _read_states_and_seconds(process: int) -> tuple[set[str], float]:
     seconds = 0.0
     with suppress(OSError):  # the process has ended, or there is no /proc
         folder = Path(f"/proc/{process}")
-        seconds = sum(map(int, _read_fields(folder)[11:13])) / _TICKS_A_SECOND  # in user mode and in the kernel
+        seconds = sum(map(int, _read_fields(folder)[11:13])) / _TICKS_A_SECOND  # fields 14 and 15: user and kernel
         for thread in folder.joinpath("task").iterdir():
             with suppress(OSError):  # this thread has ended, or the kernel lists no children
                 states.add(_read_fields(thread)[0])
@@ -46,5 +46,5 @@ def _read_states_and_seconds(process: int) -> tuple[set[str], float]:
 
 
 def _read_fields(folder: Path) -> list[str]:
-    """Return the fields that follow the program's name in a `stat` file. The name may contain spaces and brackets."""
+    """Return the fields of a `stat` file from field 3 on. Field 2, a name, may contain spaces and brackets."""
     return folder.joinpath("stat").read_text(errors="replace").rpartition(")")[2].split()

@@ -163,10 +163,11 @@ def _existing_target_error(target: Path, noun: str) -> UsageError:
 def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
     """Rename a file or folder. If `overwrite` is set, a file replaces an existing one.
 
-    `overwrite` has no effect on folders. On Windows, retry for 2 s if another process has the file open.
+    `overwrite` has no effect on folders. On a file system without hard links, a file always replaces an existing one.
+    On Windows, retry for 2 s if another process has the file open.
 
     Raises:
-        OSError: The system refuses, or the target exists as a file and `overwrite` is not set.
+        OSError: The system refuses, or an existing file must not be replaced.
     """
     rename: Callable[[Path], object] = source.rename
     if not source.is_dir():

@@ -45,7 +45,7 @@ class _Pool:
         child = child or ChildProcess()
         with self._lock:
             self._busy[child] = stop_event
-            if stop_event is not None and stop_event.is_set():  # `end_calls` did not see this child
+            if stop_event is not None and stop_event.is_set():  # `end_calls` ran before the child was in `_busy`
                 child.kill()
         is_reusable = False
         try:

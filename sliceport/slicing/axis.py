@@ -148,8 +148,8 @@ def merge(outer: range, inner: range, inner_size: int) -> range | None:
     """Return one range for two neighbouring axes that become one axis. Return None if no range fits.
 
     The pair of indices `(o, i)` becomes the index `o * inner_size + i`. A range fits if these indices have a constant
-    step in output order, that is, if either axis selects a single element, or if one step of `inner` leads from its
-    last index to its first index in the next row of `outer`. Both ranges must be non-empty.
+    step in output order. They do if either axis selects a single element. Otherwise, the step from the last index in
+    a row of `outer` to the first index in the next row must be the step of `inner`. Both ranges must be non-empty.
 
     >>> merge(range(1, 3), range(4), inner_size=4)
     range(4, 12)
@@ -179,8 +179,8 @@ def coalesce(
         sizes: Size of each axis, outermost first.
         selected: Non-empty indices selected on each axis.
         contiguous: For each axis but the last, whether its stride equals `size * stride` of the next axis, in the input
-            and in every output. None means that all tensors are packed. With `contiguous`, no size may be 1, because
-            axes of size 1 are dropped, and the flag of the axis before such an axis would refer to the dropped axis.
+            and in every output. None means that all tensors are packed. With `contiguous`, no size may be 1: an axis
+            of size 1 is dropped, and the flag of the axis before it would still refer to the dropped axis.
 
     Returns:
         The merged sizes, the merged indices, and for each merged axis the innermost of its original axes. The merged

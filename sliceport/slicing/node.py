@@ -12,9 +12,10 @@ Spec = SliceSpec | SplitSpec | StridedSliceSpec
 
 
 def extend_scope(scope: tuple[str, ...], node: str, attribute: str, used: dict[str, int]) -> tuple[str, ...]:
-    """Return the scope of a graph that a node in `scope` holds, and count its last part in `used`.
+    """Return the scope of a graph that a node in `scope` holds, and add its last part to `used`.
 
-    A part that is in `used` gets a number, because nodes of one graph may share a name.
+    A part that is already in `used` gets a number, because nodes of one graph may share a name. `used` maps each part
+    to the last number that was appended to it, or 1.
 
     >>> extend_scope((), "choice", "then_branch", {"choice.then_branch": 1})
     ('choice.then_branch#2',)

@@ -51,9 +51,10 @@ class AxisSlice(NamedTuple):
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def within(self, size: int | None) -> AxisSlice:
-        """Return a slice that selects the same elements, with bounds on an axis of `size` or one position outside.
+        """Return a slice of an axis of `size` that selects the same elements.
 
-        A slice of one index gets step 1, and an empty slice becomes `0:0`. A backward slice down to index 0 ends at
+        Each bound is an index of the axis, or the position just before its first or just after its last element. A
+        slice of one index gets step 1, and an empty slice becomes `0:0`. A backward slice down to index 0 ends at
         `-size - 1`, because an end of -1 would mean the last index. If the size is unknown (None), the slice changes
         only if `is_empty_for_every_size` is true: it becomes `0:0`.
 
@@ -96,8 +97,8 @@ class AxisSlice(NamedTuple):
     def is_empty_for_every_size(self) -> bool:
         """Return whether this is a forward slice whose bounds alone show that it is empty, whatever the axis's size.
 
-        Two bounds that count from the same side of the axis show this if the start is not before the end. Two bounds
-        that count from different sides show it only if the end is 0.
+        Two bounds that count from the same side of the axis show this if the start is not before the end. Of two bounds
+        that count from different sides, only an end of 0 is recognized.
         """
         is_crossed = self.start >= self.end and (self.start < 0) == (self.end < 0)
         return self.step > 0 and (self.end == 0 or is_crossed)
@@ -194,10 +195,10 @@ class SliceSpec:
         {2: AxisSlice(start=0, end=2, step=1)}
         """
         if rank is None:
-            # The axes are not negative, so the result is the same for every rank that includes them.
             axes = tuple(range(len(self.starts))) if self.axes is None else self.axes
             if any(axis < 0 for axis in axes):
                 raise InvalidSlice(f"negative axes need a known rank, got axes={list(axes)} for data of unknown rank")
+            # The axes are not negative, so the result is the same for every rank that includes them.
             rank = max(axes, default=0) + 1
         steps = self.steps or (1,) * len(self.starts)
         return dict(zip(self.check(rank), map(AxisSlice, self.starts, self.ends, steps), strict=True))
