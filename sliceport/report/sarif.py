@@ -46,7 +46,7 @@ def sarif_log(results: Sequence[Result]) -> dict[str, Any]:
 def _reporting_descriptor(group: Group) -> dict[str, Any]:
     """Build a reportingDescriptor (3.49)."""
     entry = group.entry
-    advice = entry["help"].replace(join([group.model]), "MODEL")  # the rule is about every model
+    advice = entry["help"].replace(f" {join([group.model])} ", " MODEL ")  # the rule is about every model
     return {
         "id": group.rule,
         "shortDescription": {"text": entry["id"]},

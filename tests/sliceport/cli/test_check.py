@@ -177,6 +177,14 @@ def test_the_plugin_is_asked_about_what_openvino_reads(check: Invoke) -> None:
     assert out == "no known defect (checked for openvino-onnx and openvino-cpu)"
 
 
+def test_advice_for_a_model_whose_name_other_words_contain(folder: Path, check: Invoke) -> None:
+    (folder / "defect.onnx").rename(folder / "o")
+    log = json.loads(check("o", "--format", "sarif", code=1).out)
+    assert [rule["help"]["text"] for rule in log["runs"][0]["tool"]["driver"]["rules"]] == [
+        "sliceport harden MODEL -o OUT"
+    ]
+
+
 def test_json_has_the_rules_and_the_findings(check: Invoke) -> None:
     report = json.loads(check("defect.onnx", "broken.onnx", "--format", "json", code=2).out)
     assert report["schema_version"] == 1
