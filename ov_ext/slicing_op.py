@@ -231,6 +231,8 @@ class SlicingOp(ov.Op):
         """Return the operator on other inputs, with the same cache. Raise InvalidSlice if the inputs break a rule."""
         new = self.without_inputs()
         new._cache = self._cache
+        if self.get_friendly_name() != self.get_name():  # A node without a name stays without one.
+            new.set_friendly_name(self.get_friendly_name())  # for errors
         new.set_inputs(inputs)
         return new
 

@@ -272,8 +272,9 @@ def test_elements_of_less_than_a_byte_are_sliced(name: str, shape: tuple[int, ..
 
 
 @pytest.mark.usefixtures("kind")
-def test_shrink_that_is_out_of_range_raises() -> None:
-    data, at = parameter([5]), parameter([1], "i64")
+@pytest.mark.parametrize("size", [5, -1])
+def test_shrink_that_is_out_of_range_raises(size: int) -> None:
+    data, at = parameter([size]), parameter([1], "i64")
     node = ov_ext.StridedSlice([data, at, at], shrink_axis_mask=[1])
     node.set_friendly_name("pick")
     compiled = CORE.compile_model(ov.Model([node], [data, at], "m"), "CPU")

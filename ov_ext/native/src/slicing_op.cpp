@@ -5,10 +5,14 @@
 namespace sliceport {
 namespace {
 
-/// An `InvalidSlice` with operator and node, as an exception of OpenVINO.
+/// An `InvalidSlice` as an exception of OpenVINO, whose message is `sentence` after `label`, the operator and node.
 class InvalidNode : public ov::Exception {
 public:
-    explicit InvalidNode(const std::string& sentence) : ov::Exception(sentence) {}
+    InvalidNode(const std::string& label, const std::string& sentence)
+        : ov::Exception(label + ": " + sentence + "."),
+          sentence(sentence) {}
+
+    const std::string sentence;
 };
 
 /// Quotes a text as Python's `repr` does, so that messages of both kinds of operators are equal.
@@ -72,7 +76,15 @@ SlicingOp::Indices SlicingOp::read_indices(const ov::TensorVector& inputs) const
 }
 
 void SlicingOp::throw_invalid(const std::string& sentence) const {
-    throw InvalidNode(std::string(get_type_name()) + " " + quoted(get_friendly_name()) + ": " + sentence + ".");
+    throw InvalidNode(std::string(get_type_name()) + " " + quoted(get_friendly_name()), sentence);
+}
+
+std::shared_ptr<ov::Node> SlicingOp::clone_with_new_inputs(const ov::OutputVector& inputs) const {
+    try {
+        return make_with(inputs, m_fixed);
+    } catch (const InvalidNode& error) {
+        throw_invalid(error.sentence);  // The clone has no friendly name yet.
+    }
 }
 
 void SlicingOp::validate_and_infer_types() {
@@ -158,7 +170,8 @@ bool SlicingOp::evaluate(ov::TensorVector& outputs, const ov::TensorVector& inpu
     Region selected;
     try {
         // If all indices are fixed, they are not copied.
-        selected = region(data.get_shape(), m_fixed && inputs.size() == 1 ? *m_fixed : read_indices(inputs));
+        const bool is_fixed = m_fixed && inputs.size() == 1;
+        selected = is_fixed ? region(data.get_shape(), *m_fixed) : region(data.get_shape(), read_indices(inputs));
         if (element == ov::element::u3 || element == ov::element::u6)
             throw InvalidSlice("elements of type " + element.get_type_name() + " cannot be sliced");
     } catch (const InvalidSlice& error) {

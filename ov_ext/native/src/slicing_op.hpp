@@ -15,9 +15,7 @@ namespace sliceport {
 class SlicingOp : public ov::op::Op {
 public:
     void validate_and_infer_types() override;
-    std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override {
-        return make_with(inputs, m_fixed);
-    }
+    std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override;
     bool has_evaluate() const override {
         return true;
     }
