@@ -140,6 +140,19 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
         yield table.SHARED_ELLIPSIS
     if view.at_run_time and 1 in ellipsis and any(new[ellipsis.index(1) + 1 :]):
         yield table.ELLIPSIS_THEN_NEW
+    if _has_short_masks_behind_concat(view):
+        yield table.SHORT_BEHIND_CONCAT
+
+
+def _has_short_masks_behind_concat(view: BuiltInNode) -> bool:
+    """Return whether OpenVINO's removal of a Concat before a StridedSlice writes past the end of the masks."""
+    data, masks = view.inputs[0], view.masks
+    is_shared_concat = data.get_node().get_type_name() == "Concat" and len(data.get_target_inputs()) > 1
+    if view.at_run_time or not is_shared_concat or data.get_partial_shape().is_dynamic:
+        return False
+    axis = data.get_node().get_attributes()["axis"] % len(data.get_shape())
+    is_plain = not any(masks.new_axis + masks.shrink_axis + masks.ellipsis)
+    return is_plain and all(masks.begin + masks.end) and max(len(masks.begin), len(masks.end)) <= axis
 
 
 def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:

@@ -212,6 +212,34 @@ def test_node_with_an_open_number_of_entries_and_no_defect_stays() -> None:
     assert harden(model).changes == ()
 
 
+@pytest.mark.parametrize(
+    ("mask", "axis", "stride", "size", "is_shared", "is_found"),
+    [
+        ([1], 3, -1, 2, True, True),
+        ([1, 1, 1], 3, 2, 2, True, True),
+        ([1], 3, -1, 2, False, False),  # The StridedSlice alone reads the Concat.
+        ([1], 0, -1, 2, True, False),
+        ([1, 1, 1, 1], 3, -1, 2, True, False),
+        ([0], 3, -1, 2, True, False),
+        ([1], 3, -1, -1, True, False),
+    ],
+)
+def test_masks_that_end_before_the_axis_of_a_concat_are_found(
+    mask: list[int], axis: int, stride: int, size: int, is_shared: bool, is_found: bool
+) -> None:
+    source = parameter([size, 2, 2, 2])
+    joined = opset1.concat([source, source], axis)
+    lists = [constant([value] * len(mask)) for value in (0, 2, stride)]
+    results = [joined] * is_shared + [opset1.strided_slice(joined, *lists, mask, mask)]
+    model = ov.Model(results, [source], "m")
+    changes = [change for change in harden(model).changes if change.defects[0].id == "short masks behind a Concat"]
+    assert [change.replacement for change in changes] == ["StridedSlice"] * is_found
+    if is_found:
+        data = np.arange(16, dtype=np.float32).reshape(2, 2, 2, 2)
+        expected = np.concatenate([data, data], axis)[(slice(None, None, stride),) * len(mask)]
+        assert np.array_equal(CORE.compile_model(model, "CPU")([data])[1], expected)
+
+
 @pytest.mark.parametrize(("low", "high", "wrong_size"), [(1, 7, 4), (4, 8, 5)])
 def test_index_that_floor_mod_computes_is_right_once_hardened(low: int, high: int, wrong_size: int) -> None:
     """OpenVINO takes n % 4 at both bounds of n as its bounds: 1 to 3 for n of 1 to 7, and a constant 0 for 4 to 8."""
