@@ -37,6 +37,11 @@ def test_nodes_that_are_right_stay_as_they_are() -> None:
     assert [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()] == before
 
 
+def test_open_axis_sliced_up_to_index_2_to_the_31_stays_as_it_is() -> None:
+    """On an axis of more than 2^31 elements, x[-1:2**31 - 1] would be empty, but no plugin slices such an axis."""
+    assert harden(one_slice("Slice", [[1, -1], 4], ([-1], [2**31 - 1], [1], [0]))).changes == ()
+
+
 def test_hardened_node_is_built_in_and_keeps_its_names() -> None:
     model = new_and_shrink()
     node = model.get_results()[0].input_value(0).get_node()
