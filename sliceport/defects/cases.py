@@ -75,7 +75,7 @@ class OpenVINOCase:
         run_time: Whether each index input is an input of the model rather than a constant; by default none is.
         is_constant: Whether the data are a constant.
         one_thread: Whether the CPU plugin runs the model in one thread.
-        doubled_on: Axis of a Concat that doubles the data. Its output is also an output of the model. None for no Concat.
+        doubled_on: Axis of a Concat that doubles the data and is an output of the model, too. None without a Concat.
     """
 
     op: str
