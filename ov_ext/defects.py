@@ -18,7 +18,7 @@ from sliceport.slicing import Entry, Masks
 
 _FLOAT_EXACT = 2**24
 """The greatest integer up to which 32-bit floats hold every integer exactly."""
-_INT32_MIN = -(2**31)
+_INT32_MAX, _INT32_MIN = 2**31 - 1, -(2**31)
 SUB_BYTES = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"})
 """Element types of less than a byte."""
 _UNPACKED = frozenset({"u4", "i4"})
@@ -140,6 +140,19 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
         yield table.SHARED_ELLIPSIS
     if view.at_run_time and 1 in ellipsis and any(new[ellipsis.index(1) + 1 :]):
         yield table.ELLIPSIS_THEN_NEW
+    if _has_short_masks_behind_concat(view):
+        yield table.SHORT_BEHIND_CONCAT
+
+
+def _has_short_masks_behind_concat(view: BuiltInNode) -> bool:
+    """Return whether OpenVINO's removal of a Concat before a StridedSlice writes past the end of the masks."""
+    data, masks = view.inputs[0], view.masks
+    is_shared_concat = data.get_node().get_type_name() == "Concat" and len(data.get_target_inputs()) > 1
+    if view.at_run_time or not is_shared_concat or data.get_partial_shape().is_dynamic:
+        return False
+    axis = data.get_node().get_attributes()["axis"] % len(data.get_shape())
+    is_plain = not any(masks.new_axis + masks.shrink_axis + masks.ellipsis)
+    return is_plain and all(masks.begin + masks.end) and max(len(masks.begin), len(masks.end)) <= axis
 
 
 def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
@@ -181,7 +194,7 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
         yield table.REVERSED_NOTHING
     if shape.rank.is_dynamic:
         return
-    correct = view.custom_node.output(0).get_partial_shape()
+    correct = _infer_for_plugin(view)
     inferred = view.node.output(0).get_partial_shape()
     if view.at_run_time and shape.is_static and correct.is_static and 0 not in correct.to_shape():
         yield table.FIXED_SHAPE
@@ -189,6 +202,19 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
         yield table.WRONG_BOUNDS
     if correct.rank.is_static and correct != shape and any(map(_is_rounded_by_plugin, correct)):
         yield table.MANY_ELEMENTS
+
+
+def _infer_for_plugin(view: BuiltInNode) -> ov.PartialShape:
+    """Return the exact shape of the output, for open axes of at most INT32_MAX elements.
+
+    The CPU plugin narrows indices to 32 bits, so it slices no longer axes. Raise InvalidSlice as `build_custom` does.
+    """
+    shape = view.inputs[0].get_partial_shape()
+    if shape.is_static:
+        return view.custom_node.output(0).get_partial_shape()
+    dims = [ov.Dimension(low, max(low, min(high, _INT32_MAX))) for low, high in map(bounds_of, shape)]
+    data = ov.op.Parameter(view.inputs[0].get_element_type(), ov.PartialShape(dims))
+    return build_custom(view.node, data.output(0)).output(0).get_partial_shape()
 
 
 def _may_be_scalar(view: BuiltInNode) -> bool:

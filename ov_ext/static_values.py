@@ -34,7 +34,7 @@ _WIDENED: dict[int, int] = {_INT32_MAX: _FarIndex(INT64_MAX), _INT32_MIN: _FarIn
 _MAX_ELEMENTS = 1024
 """Limit of the elements of a value whose bounds are evaluated; shape arithmetic has fewer."""
 _NOT_MONOTONIC = frozenset({"FloorMod", "SquaredDifference"})
-_NOT_MONOTONIC_BELOW_0 = frozenset({"Abs", "Power", "ReduceProd"})
+_NOT_MONOTONIC_BELOW_0 = frozenset({"Abs", "Mod", "Power", "ReduceProd"})
 """Operators that are monotonic if no number is negative; see `_may_have_wrong_bounds`."""
 _NARROW = frozenset({"boolean", "i8", "u8"})
 """Element types that hold only some of the sizes of axes."""
@@ -222,6 +222,9 @@ def _may_have_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
         kind, element = node.get_type_name(), node.get_output_element_type(0).get_type_name()
         # OpenVINO reads uninitialized memory for sums of 16-bit integers, so no node of 16 bits is trusted.
         if element in ("i16", "u16") or kind in _NOT_MONOTONIC or (may_be_negative and kind in _NOT_MONOTONIC_BELOW_0):
+            return True
+        # OpenVINO confuses the two bounds of a quotient if a number is negative, unless the divisor is a constant.
+        if may_be_negative and kind == "Divide" and node.input_value(1).get_node().get_type_name() != "Constant":
             return True
         # Negative numbers wrap around in unsigned types, and large ones do not fit into narrow types.
         if element.startswith("u") and (kind == "Subtract" or (may_be_negative and kind == "Convert")):

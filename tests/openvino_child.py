@@ -3,6 +3,7 @@
 What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of the data (default: `sizes`);
 `element`; `indices`, a list for each index input; `index_type`, or `index_types` for each; `run_time`, whether
 indices are inputs of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant;
+`doubled_on`, the axis of a Concat that doubles the data and is an output, too;
 `ours`; `kind`, of ours: `python` or `native`; `config` of the CPU plugin; `as_written`, for built-in masks of several
 lengths; `harden`; `engine`: `cpu` or `reference`. Or `file`: a model to read and run on zeros.
 
@@ -83,13 +84,14 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         parameter(list(a.shape), a.element_type) if at_run_time else constant_of(a)
         for a, at_run_time in zip(arrays, late, strict=True)
     ]
-    masks = case.get("masks")
+    axis, masks = case.get("doubled_on"), case.get("masks")
+    sliced = source if axis is None else opset1.concat([source, source], axis)
     if masks and case.get("as_written"):  # by the built-in operator, whose masks the other way are made equally long
-        node = opset1.strided_slice(source, *indices, *(masks.get(name, []) for name in MASKS))
+        node = opset1.strided_slice(sliced, *indices, *(masks.get(name, []) for name in MASKS))
     else:
-        node = make(case["op"], [source, *indices], masks, ours=case.get("ours", False))
+        node = make(case["op"], [sliced, *indices], masks, ours=case.get("ours", False))
     inputs = [p for p in (source, *indices) if p.get_type_name() == "Parameter"]
-    model = ov.Model([node], inputs, "model")
+    model = ov.Model([node] if axis is None else [sliced, node], inputs, "model")
     if not case.get("harden"):
         return answer(case, model, data, arrays)
     checked = [finding.defect.id for finding in check(model, {}).nodes]
@@ -111,11 +113,11 @@ def answer(case: dict[str, Any], model: ov.Model, data: np.ndarray, arrays: list
         core = ov.Core()
         ov_ext.register(core)
         request = core.compile_model(model, "CPU", case.get("config", {})).create_infer_request()
-        result = request.infer(given)[0]
-        out = request.get_output_tensor(0)
+        result = request.infer(given)[len(model.outputs) - 1]
+        out = request.get_output_tensor(len(model.outputs) - 1)
     else:
-        out = ov.Tensor(model.output(0).get_element_type(), ov.Shape([0]))
-        model.evaluate([out], [a if isinstance(a, ov.Tensor) else ov.Tensor(np.asarray(a, order="C")) for a in given])
+        *_, out = outs = [ov.Tensor(output.get_element_type(), ov.Shape([0])) for output in model.outputs]
+        model.evaluate(outs, [a if isinstance(a, ov.Tensor) else ov.Tensor(np.asarray(a, order="C")) for a in given])
         result = out.data
     if out.element_type.bitwidth < 8:
         bits = unpack(result.reshape(-1).view(np.uint8), case["element"])

@@ -75,6 +75,7 @@ class OpenVINOCase:
         run_time: Whether each index input is an input of the model rather than a constant; by default none is.
         is_constant: Whether the data are a constant.
         one_thread: Whether the CPU plugin runs the model in one thread.
+        doubled_on: Axis of a Concat that doubles the data and is an output of the model, too. None without a Concat.
     """
 
     op: str
@@ -87,6 +88,7 @@ class OpenVINOCase:
     run_time: tuple[bool, ...] = ()
     is_constant: bool = False
     one_thread: bool = False
+    doubled_on: int | None = None
 
     @classmethod
     def of(cls, op: str, sizes: Sequence[Any], run_time: Collection[str] = (), **options: Any) -> OpenVINOCase:
@@ -114,6 +116,7 @@ class OpenVINOCase:
             "index_types": list(self.index_types or ["i64"] * len(self.indices)),
             "run_time": list(self.run_time or [False] * len(self.indices)),
             "constant": self.is_constant,
+            "doubled_on": self.doubled_on,
         } | ({"config": {"INFERENCE_NUM_THREADS": 1}} if self.one_thread else {})
 
     def __str__(self) -> str:
@@ -135,6 +138,8 @@ class OpenVINOCase:
             parts.append("constant")
         if self.one_thread:
             parts.append("in one thread")
+        if self.doubled_on is not None:
+            parts.append(f"doubled by a Concat on axis {self.doubled_on} that is also an output")
         shape = self.sizes if self.shape is None else self.shape
         declared = "" if shape == self.sizes else f" known as {list(self.sizes)}"
         return _replace_limits_by_names(f"{self.element}{list(shape)}{declared}, {', '.join(parts)}")

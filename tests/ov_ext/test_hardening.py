@@ -37,6 +37,11 @@ def test_nodes_that_are_right_stay_as_they_are() -> None:
     assert [(op.get_friendly_name(), op.get_type_name()) for op in model.get_ordered_ops()] == before
 
 
+def test_open_axis_sliced_up_to_index_2_to_the_31_stays_as_it_is() -> None:
+    """On an axis of more than 2^31 elements, x[-1:2**31 - 1] would be empty, but no plugin slices such an axis."""
+    assert harden(one_slice("Slice", [[1, -1], 4], ([-1], [2**31 - 1], [1], [0]))).changes == ()
+
+
 def test_hardened_node_is_built_in_and_keeps_its_names() -> None:
     model = new_and_shrink()
     node = model.get_results()[0].input_value(0).get_node()
@@ -220,6 +225,34 @@ def test_node_with_an_open_number_of_entries_and_no_defect_stays() -> None:
     params = [parameter([5, 3]), *(parameter([-1], "i64") for _ in range(3))]
     model = ov.Model([opset1.strided_slice(*params, [1, 0], [0, 1], [1, 0], [0, 0], [0, 0])], params, "m")
     assert harden(model).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("mask", "axis", "stride", "size", "is_shared", "is_found"),
+    [
+        ([1], 3, -1, 2, True, True),
+        ([1, 1, 1], 3, 2, 2, True, True),
+        ([1], 3, -1, 2, False, False),  # The StridedSlice alone reads the Concat.
+        ([1], 0, -1, 2, True, False),
+        ([1, 1, 1, 1], 3, -1, 2, True, False),
+        ([0], 3, -1, 2, True, False),
+        ([1], 3, -1, -1, True, False),
+    ],
+)
+def test_masks_that_end_before_the_axis_of_a_concat_are_found(
+    mask: list[int], axis: int, stride: int, size: int, is_shared: bool, is_found: bool
+) -> None:
+    source = parameter([size, 2, 2, 2])
+    joined = opset1.concat([source, source], axis)
+    lists = [constant([value] * len(mask)) for value in (0, 2, stride)]
+    results = [joined] * is_shared + [opset1.strided_slice(joined, *lists, mask, mask)]
+    model = ov.Model(results, [source], "m")
+    changes = [change for change in harden(model).changes if change.defects[0].id == "short masks behind a Concat"]
+    assert [change.replacement for change in changes] == ["StridedSlice"] * is_found
+    if is_found:
+        data = np.arange(16, dtype=np.float32).reshape(2, 2, 2, 2)
+        expected = np.concatenate([data, data], axis)[(slice(None, None, stride),) * len(mask)]
+        assert np.array_equal(CORE.compile_model(model, "CPU")([data])[1], expected)
 
 
 @pytest.mark.parametrize(("low", "high", "wrong_size"), [(1, 7, 4), (4, 8, 5)])

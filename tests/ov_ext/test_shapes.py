@@ -85,7 +85,9 @@ def test_wrong_bounds_of_openvino_are_not_used(operator: str, element: str) -> N
 
 STOPS: dict[str, Callable[[Any], Any]] = {
     "abs": lambda n: opset8.abs(n - 6),
+    "divide": lambda n: opset8.divide(constant([-24]), n),
     "floor_mod": lambda n: opset8.floor_mod(n, constant([4])),
+    "mod": lambda n: opset8.mod(n - 6, constant([4])),
     "power": lambda n: opset8.power(n - 6, constant([2])),
     "reduce_prod": lambda n: opset8.reduce_prod(opset8.concat([n - 6, n - 6], 0), constant([0]), keep_dims=True),
     "squared_difference": lambda n: opset8.squared_difference(opset8.convert(n, "f32"), constant([6], "f32")),
@@ -93,15 +95,18 @@ STOPS: dict[str, Callable[[Any], Any]] = {
     "i8": lambda n: opset8.convert(n - 6, "i8"),
     "u32": lambda n: opset8.convert(n - 6, "u32"),
     "product of sizes": lambda n: opset8.reduce_prod(opset8.concat([n, constant([1])], 0), constant([0]), True),
+    "half of a difference": lambda n: opset8.divide(n - 3, constant([2])),
+    "quotient of sizes": lambda n: opset8.divide(constant([24]), n),
 }
+MONOTONIC = {"product of sizes": (4, 8), "half of a difference": (0, 2), "quotient of sizes": (3, 6)}
 
 
 @pytest.mark.parametrize("operator", STOPS)
 def test_index_by_an_operator_has_bounds_only_if_it_is_monotonic(operator: str) -> None:
     stop = opset8.convert(STOPS[operator](opset8.shape_of(parameter([[4, 8]]))), "i64")
     node = ov_ext.Slice([parameter([10]), constant([0]), stop, constant([1])])
-    bounds = (4, 8) if operator == "product of sizes" else (0, 10)
-    assert node.output(0).get_partial_shape() == ov.PartialShape([ov.Dimension(*bounds)])
+    bounds = ov.Dimension(*MONOTONIC.get(operator, (0, 10)))
+    assert node.output(0).get_partial_shape() == ov.PartialShape([bounds])
 
 
 @pytest.mark.parametrize("element", ["i32", "i64", "i4"])

@@ -34,16 +34,14 @@ struct Grid {
     Grid(const Region& region, size_t width) {
         const auto merged = region.coalesce();
         auto stride = static_cast<ptrdiff_t>(width);
-        InlineVector<Axis> innermost_first;
         for (size_t axis = merged.ranges.size(); axis-- > 0;) {
             const auto& range = merged.ranges[axis];
             offset += static_cast<ptrdiff_t>(range.start) * stride;
             if (range.size > 1)
-                innermost_first.push_back({static_cast<size_t>(range.size), static_cast<ptrdiff_t>(range.step) * stride});
+                axes.push_back({static_cast<size_t>(range.size), static_cast<ptrdiff_t>(range.step) * stride});
             stride *= static_cast<ptrdiff_t>(merged.input_shape[axis]);
         }
-        for (size_t axis = innermost_first.size(); axis-- > 0;)
-            axes.push_back(innermost_first[axis]);
+        std::reverse(axes.begin(), axes.end());
     }
 
     size_t size() const {

@@ -99,7 +99,10 @@ bool has_wrong_bounds(const Sources& nodes) {
         const auto element = node->get_output_element_type(0).get_type_name();
         // OpenVINO reads uninitialized memory for sums of 16-bit integers, so no node of 16 bits is trusted.
         if (element == "i16" || element == "u16" || is_kind(node, {"FloorMod", "SquaredDifference"}) ||
-            (has_negative && is_kind(node, {"Abs", "Power", "ReduceProd"})))
+            (has_negative && is_kind(node, {"Abs", "Mod", "Power", "ReduceProd"})))
+            return true;
+        // OpenVINO confuses the two bounds of a quotient if a number is negative, unless the divisor is a constant.
+        if (has_negative && is_kind(node, {"Divide"}) && !ov::is_type<ov::op::v0::Constant>(node->get_input_node_ptr(1)))
             return true;
         // Negative numbers wrap around in unsigned types.
         if (element[0] == 'u' && (is_kind(node, {"Subtract"}) || (has_negative && is_kind(node, {"Convert"}))))
