@@ -214,9 +214,10 @@ def _may_have_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
         # OpenVINO reads uninitialized memory for sums of 16-bit integers, so no node of 16 bits is trusted.
         if element in ("i16", "u16") or kind in _NOT_MONOTONIC or (may_be_negative and kind in _NOT_MONOTONIC_BELOW_0):
             return True
-        # Negative numbers wrap around in unsigned types, and large ones do not fit into narrow types.
+        # Negative numbers wrap around in unsigned types.
         if element.startswith("u") and (kind == "Subtract" or (may_be_negative and kind == "Convert")):
             return True
+        # A number may be too large for a narrow type. Boolean elements always fit.
         if kind == "Convert" and element in _NARROW and node.get_input_element_type(0) != ov.Type.boolean:
             return True
     return False
