@@ -92,7 +92,8 @@ def _find_wide_parameter(source: ov.Output) -> str:
 def _check_sliced_inputs(node: ov.Node) -> _Findings:
     """Yield a finding for each sliced input of a Loop or TensorIterator whose `start` the CPU plugin ignores.
 
-    The plugin begins at 0 or, with a negative stride, at the last index of the last whole part (-1 on an open axis).
+    The plugin begins at 0 or, with a negative stride, at the last index of the last whole part. On an axis
+    of open size that index is not known, so with a negative stride each `start` but -1 is reported.
     """
     for port in node.get_input_descriptions():
         if isinstance(port, SliceInputDescription):

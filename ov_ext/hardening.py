@@ -175,9 +175,9 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     """Build a StridedSlice with one explicit entry for each axis and each new axis.
 
     A Slice in front of it handles the entries that a StridedSlice computes wrongly: backward slices of axes that may be
-    empty, and axes that are shrunk by an index known at run time only. If no entry remains, there is no StridedSlice. A
-    Gather is not used, because it divides by the size of the axis, which may be 0. Data of open rank get an Unsqueeze
-    instead, and scalars a Reshape. A node with only `keep` entries becomes a Slice that selects all data.
+    empty, and axes that are shrunk by an index known at run time only. A Gather could shrink these axes, too, but it
+    divides by the size of the axis, which may be 0. If no entry remains, there is no StridedSlice. Data of open rank
+    get an Unsqueeze instead, and scalars a Reshape. A node with only `keep` entries becomes a Slice of all data.
 
     Returns:
         The replacement with the names of its operators. None if the number of entries is not known, if the Slice has a

@@ -55,8 +55,9 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
     If the step is known, the bounds are as tight as possible. Only a very large size of an unbounded axis is widened.
 
     For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
-    end of the axis. For a fixed size, it is monotonic in start and in stop, below 0 and from 0 on. So the extremes lie
-    at the bounds, at the indices -1 and 0, and at the sizes at which an index meets an end of the axis.
+    end of the axis. For a fixed size, it is monotonic in start and in stop among the negative indices, and among the
+    others. So the extremes lie at the bounds, at the indices -1 and 0, and at the sizes at which an index meets an end
+    of the axis.
 
     Args:
         axis: Bounds of the axis's size.

@@ -119,7 +119,9 @@ def make_node(
 
 
 def operator_extensions() -> list[Any]:
-    """Return extensions for `Core.add_extension`. Of two extensions for one operator, OpenVINO uses the first added.
+    """Return extensions with which a Core reads operators of ov_ext; see `Core.add_extension`.
+
+    If a Core already has an extension for an operator, OpenVINO ignores a further one.
 
     Raises:
         UsageError: See `backend`.

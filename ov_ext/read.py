@@ -164,7 +164,8 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant:
     element_name = data.get_element_type().get_type_name()
     element = _ONNX_NAMES.get(element_name, element_name.upper())
     domain = opset if is_custom else ""
-    # A body reads values of the graph around it only through its own inputs.
+    # `origin` is empty, because OpenVINO models have no functions. `may_capture` is False, because a body reads values
+    # of the graph around it only through its own inputs.
     fields = (name, op_type, domain, int(version), scope, name_of(data), element, outputs, "", False)
     if is_constant:
         return Folded(*fields)

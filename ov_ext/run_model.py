@@ -23,7 +23,7 @@ def run_model(
     Args:
         whole: The model.
         inputs: An array for each input.
-        options: With `precision`, the type that the CPU plugin computes in.
+        options: May have the key `precision`, for the type that the CPU plugin computes in.
         is_compiled: Whether the CPU plugin runs the model, instead of Model.evaluate.
 
     Raises:

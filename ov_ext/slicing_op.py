@@ -151,7 +151,7 @@ class SlicingOp(ov.Op):
         """Check the number of inputs, and that the index inputs are lists of integers of the same length.
 
         Unknown types and shapes are not checked. `max_length` limits the lengths of the lists, unless it is None or 0.
-        Slice passes the rank of the data.
+        Slice passes the rank of the data, and refuses rank 0 with a message of its own.
 
         Raises:
             InvalidSlice: The number of inputs is wrong, or an index input has a wrong type, rank or length.

@@ -226,9 +226,10 @@ def _may_have_wrong_bounds(nodes: Sequence[ov.Node]) -> bool:
         # OpenVINO confuses the two bounds of a quotient if a number is negative, unless the divisor is a constant.
         if may_be_negative and kind == "Divide" and node.input_value(1).get_node().get_type_name() != "Constant":
             return True
-        # Negative numbers wrap around in unsigned types, and large ones do not fit into narrow types.
+        # Negative numbers wrap around in unsigned types.
         if element.startswith("u") and (kind == "Subtract" or (may_be_negative and kind == "Convert")):
             return True
+        # A number may be too large for a narrow type. Boolean elements always fit.
         if kind == "Convert" and element in _NARROW and node.get_input_element_type(0) != ov.Type.boolean:
             return True
     return False

@@ -140,6 +140,7 @@ def _compare_output(graph: OnnxGraph, name: str, computed: Array, expected: Valu
         return OutputRun(name, element, computed.shape, "ran")
     tolerance = EXACT if only_moves(graph, range(len(graph.nodes)), name) else tolerance_of(expected)
     result = compare_values(name, computed, expected, tolerance)
-    # Both bounds are the same number, and a value has to be within only one of them. So the smaller difference counts.
+    # The absolute and the relative bound are the same number here, and an element within either of them is close. So
+    # the smaller difference is the one to report beside that number.
     difference = min(result.absolute, result.relative)
     return OutputRun(name, element, computed.shape, result.status, difference, tolerance.absolute, result.detail)

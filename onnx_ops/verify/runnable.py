@@ -162,7 +162,7 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
 
 
 def find_weights(model: WholeModel) -> dict[str, StoredTensor]:
-    """Return the external tensors of a model by name, without reading them. The caller allows only initializers.
+    """Return the external tensors of a model by name, without reading them. All of them must be initializers.
 
     Raises:
         DeviceError: A file is shorter than the model says. A missing file is not an error here: the device reports it.

@@ -46,7 +46,7 @@ def build(say: Callable[[str], None]) -> Path:
         library = find_library(version)
         if library.path is None:
             say(f"building the operators in C++ for openvino {version}")
-            _remove_without_record(target)
+            _remove_if_no_record(target)
             fill = partial(build_into, openvino=folder, version=version)
             try:
                 fill_folder(target, fill, mark=RECORD, others=(LIBRARY,), overwrite=True)
@@ -60,8 +60,8 @@ def build(say: Callable[[str], None]) -> Path:
     return library.path
 
 
-def _remove_without_record(target: Path) -> None:
-    """Remove a folder that is empty or holds only a library: without a record, `fill_folder` would not replace it."""
+def _remove_if_no_record(target: Path) -> None:
+    """Remove a folder that is empty or holds only a library. `fill_folder` replaces only folders with a record."""
     with suppress(OSError):
         if not target.is_symlink() and set(os.listdir(target)) <= {LIBRARY}:
             shutil.rmtree(target)
@@ -120,7 +120,8 @@ def has_compiler() -> bool:
     if sys.platform == "win32":
         programs = os.environ.get("PROGRAMFILES(X86)", r"C:\Program Files (x86)")
         has_installer = Path(programs, "Microsoft Visual Studio", "Installer", "vswhere.exe").is_file()
-        if has_installer or "CMAKE_GENERATOR" not in os.environ:  # The default generator needs Visual Studio.
+        # The default generator needs Visual Studio. Another generator may use a compiler that is on the path.
+        if has_installer or "CMAKE_GENERATOR" not in os.environ:
             return has_installer
     return _find_program("c++", "g++", "clang++") is not None
 
