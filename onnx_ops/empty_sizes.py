@@ -139,7 +139,7 @@ def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tup
 
 
 def _may_be_empty(size: Dim) -> bool:
-    return size == 0 or isinstance(size, str)
+    return size == 0 or isinstance(size, str)  # not None: a finding has to name the size
 
 
 def _count_terms(left: Dims, right: Dims) -> Dim:

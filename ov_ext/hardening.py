@@ -320,7 +320,10 @@ def _to_whole_bytes(source: ov.Output) -> ov.Output:
 
 
 def _constant_element(view: BuiltInNode, index: int, entry: Entry) -> int | None:
-    """Return an entry's element of index input `index`; None if it is not constant, 1 if there are no strides."""
+    """Return an entry's element of index input `index`, or None if it is not constant.
+
+    The strides, which are the last input, may be left out. Then each of them is 1.
+    """
     if index >= len(view.index_values):
         return 1
     values = view.index_values[index]

@@ -82,6 +82,7 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
                 graphs[f"{node.name}/{attribute.name}"] = list_ids(attribute.as_graph())
     for (domain, name, overload), function in model.functions.items():
         nodes = reversed(list(enumerate(function)))
+        # NameFixPass leaves functions alone. The viewer names their unnamed nodes by position.
         ids = {node.metadata_props[WRITTEN_NAME]: node.name or f"<node_{i}>" for i, node in nodes}
         graphs["::".join(filter(None, (f"[function]{domain}", name, overload)))] = ids
     return graphs

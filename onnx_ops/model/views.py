@@ -161,7 +161,7 @@ class ModelView(Protocol):
         """
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:
-        """Serialize the model for `onnx_ops.infer.propagate`, and list the values in the order of the results."""
+        """Serialize the model for `onnx_ops.infer.propagate`. List its values in the order of the returned facts."""
 
     def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
         """Replace a node by a constant (element type, elements) per output. No output may be an output of a graph."""

@@ -81,7 +81,8 @@ class FoldConstantsPass(SlicingPass):
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            # With a constant parameter, onnxruntime would infer another shape for the reader than the reader computes.
+            # If a parameter of the reader became constant, onnxruntime would infer a shape for the reader's output that
+            # differs from the one that the reader computes.
             return False
         if not all(value.producer() in constant_nodes or self._can_be_read(value) for value in inputs):
             return False

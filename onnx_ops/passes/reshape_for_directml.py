@@ -69,7 +69,8 @@ class ReshapeForDirectMLPass(NodePass):
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:
         """Return nodes that compute the size of the output axis after the entries `before`. The last node has the size.
 
-        The list is empty if the axis is unknown, or its size is unknown and no axis of the data has the same name.
+        The list is empty if it is not known which axis this is, or if its size is open and no axis of the data is
+        declared with the same symbol.
         """
         # An entry that is a value may stand for several sizes.
         counts = [1 if isinstance(entry, int) else self.size(entry, 0) for entry in before]

@@ -175,7 +175,7 @@ def _supervise(work: Work, timeout: float | None, memory: int | None, *, is_comm
 
 
 def _describe_end(error: Exception, timeout: float | None, memory: int | None) -> str:
-    """Return why the work ended, in the rest of a sentence that begins with the name of the model's file."""
+    """Return why the work ended, as text that follows the name of the model's file and a colon."""
     if is_out_of_memory(error):
         if memory is None:
             return describe_unforeseen(MemoryError())

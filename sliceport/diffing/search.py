@@ -168,7 +168,8 @@ class Search:
     def _is_decided_by_rounding(self, best: Case, number: int) -> bool:
         """Return whether rounding before node `number` explains the wrong value that the node computes on `bad`.
 
-        Then `good` computes this value, too, from the inputs on `bad`, and these inputs are right within the tolerance.
+        It does if the inputs that `bad` computes for the node are right within the tolerance, and `good` computes the
+        same wrong value from these inputs.
         """
         output, names = best.failure.output, find_boundary(self._graph, [number]) - best.values.keys()
         case = replace(best, outputs=tuple(dict.fromkeys([*best.outputs, *sorted(names)])))
@@ -231,7 +232,8 @@ class Search:
             return best
         case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
         result = self._compare(case)
-        is_compared = self._failure.is_of_run or result != ()  # an empty result means that the engine `good` fails
+        # An empty result means that the engine `good` fails. If `bad` failed to run, it suffices that it runs now.
+        is_compared = self._failure.is_of_run or result != ()
         is_right = is_compared and not isinstance(result, Failure) and not any(each.kind for each in result)
         return replace(best, is_fusion=is_right)
 
