@@ -21,7 +21,7 @@ from ov_ext.read import SLICES, SPLITS
 from ov_ext.run_model import evaluate, infer
 from ov_ext.static_values import as_constant, list_bounds
 from sliceport.defects.defect import Defect
-from sliceport.defects.engines import OPENVINO_CPU
+from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.slicing import Region
 from sliceport.slicing.node import Resolved
@@ -64,7 +64,7 @@ class OneNode:
         """Return the bytes of each output, as one of OpenVINO's engines or `ov_ext` computes them.
 
         Raises:
-            ModelError: The engine fails, or a known defect would end the process.
+            ModelError: The engine fails, or the node would end the process.
             InvalidSlice: `ov_ext` refuses the node.
             UsageError: See `backend`.
         """
@@ -72,6 +72,10 @@ class OneNode:
         if unsafe:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
             raise ModelError(f"the node was not run, because this engine ends the process on such a node ({reasons}).")
+        if engine == OPENVINO and self._element.bitwidth < 8 and kind_of(self._node_in_model) in SPLITS:
+            kind, element = self._node_in_model.get_type_name(), self._element.get_type_name()
+            reason = f"Model.evaluate writes elements of {element} beyond the outputs of a {kind}"
+            raise ModelError(f"the node was not run, because {reason}.")
         try:
             model, tensors = self._make_model(is_custom=engine == OURS.name), [self._make_tensor(data)]
             outputs = infer(model, tensors, {}) if engine == OPENVINO_CPU else evaluate(model, tensors)

@@ -63,6 +63,17 @@ def test_packed_random_data_use_all_bits(element: str) -> None:
     assert [c.status for c in comparisons if c.executor != "openvino"] == ["equal", "equal"]
 
 
+@pytest.mark.parametrize("kind", ["Split", "VariadicSplit"])
+@pytest.mark.parametrize("element", ["u2", "i4"])
+def test_split_that_evaluate_writes_beyond_its_outputs_is_not_run(element: str, kind: str) -> None:
+    data, axis = parameter([4, 4, 6], element), fixed(np.array(0))
+    node = opset1.split(data, axis, 2) if kind == "Split" else opset1.variadic_split(data, axis, constant([1, -1]))
+    model = ov.Model(node.outputs(), [data], "m")
+    refused, emulated = compare(model, executors=["dml-emulator"]).comparisons
+    assert (refused.status, emulated.status) == ("error", "equal")
+    assert f"Model.evaluate writes elements of {element} beyond the outputs of a {kind}." in refused.detail
+
+
 def test_directml_agrees(path: Path, directml: device.Device) -> None:
     assert directml.facts()
     report = compare(path, executors=["openvino", "directml"])
