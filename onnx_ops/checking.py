@@ -37,9 +37,9 @@ from onnx_ops.model.nodes import (
     SLICING,
     SPLIT_INPUT_OPSET,
     constant,
-    is_operator,
     is_slicing,
     is_standard,
+    is_valid_operator,
     known_data_shape,
     node_name,
     read_elements,
@@ -174,7 +174,7 @@ class _Checker:
             resized = [self._facts.get(value, NO_FACTS).is_resized for value in body_inputs]
             shapes = zip(self._body_sizes[id(node)], _sizes_in_body(node), resized, strict=True)
             yield from _with_reports(loop_defects(shapes))
-        elif is_operator(node, *_CHECKED_OPERATORS):
+        elif is_valid_operator(node, *_CHECKED_OPERATORS):
             with suppress(InvalidSlice, DynamicSlice):  # an attribute has a wrong type or an unknown value
                 yield from self._check_other(scope, node)
 

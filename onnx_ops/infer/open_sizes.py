@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from onnx_ops.model.nodes import constant, find_computing_node, is_operator, is_standard, read_elements, read_int
+from onnx_ops.model.nodes import constant, find_computing_node, is_standard, is_valid_operator, read_elements, read_int
 from onnx_ops.model.views import GraphView, NodeView, ValueView
 from onnx_ops.model.walk import all_nodes, graphs_in
 
@@ -44,12 +44,12 @@ class OpenSizes:
             InvalidSlice, DynamicSlice: An attribute of the Shape is not valid or not known.
         """
         node, index = find_computing_node(value), 0
-        if is_operator(node, "Gather") and node.inputs[0] is not None and node.inputs[1] is not None:
+        if is_valid_operator(node, "Gather") and node.inputs[0] is not None and node.inputs[1] is not None:
             indices = read_elements(node.inputs[1], 1)
             if indices is None or not indices.size:
                 return None
             node, index = find_computing_node(node.inputs[0]), int(indices.flat[0])
-        if not is_operator(node, "Shape") or (data := node.inputs[0]) is None or data.shape is None:
+        if not is_valid_operator(node, "Shape") or (data := node.inputs[0]) is None or data.shape is None:
             return None
         axes = range(len(data.shape))[read_int(node, "start", 0) : read_int(node, "end", None)]
         return self.size_of(data, axes[index]) if -len(axes) <= index < len(axes) else None

@@ -15,9 +15,9 @@ from onnx_ops.model.element_type import BITS
 from onnx_ops.model.nodes import (
     MAX_AXES,
     SLICE_INPUTS_OPSET,
-    is_operator,
     is_standard,
     is_strided_slice,
+    is_valid_operator,
     read_elements,
     read_int,
     read_ints,
@@ -204,9 +204,9 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
     same_values = [value]
     while same_values:
         for node in same_values.pop().consumers():
-            if is_operator(node, op_type):
+            if is_valid_operator(node, op_type):
                 yield node, node.outputs[0]
-            elif is_operator(node, "Identity"):
+            elif is_valid_operator(node, "Identity"):
                 same_values.append(node.outputs[0])
 
 
@@ -221,7 +221,7 @@ def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]
         find_elements: A function that returns the inferred elements of a value; None if they are not known.
     """
     producer = shape.producer()
-    operands = producer.inputs if is_operator(producer, "Concat") else (shape,)
+    operands = producer.inputs if is_valid_operator(producer, "Concat") else (shape,)
     target: list[Value | int] = []
     for operand in operands:
         if operand is None:
@@ -358,7 +358,7 @@ def _is_computed_for_one_reader(value: ValueView) -> bool:
         if producer is None or not producer.inputs:  # such as a Constant or an input of the graph
             return False
         source = producer.inputs[0]
-        if not is_operator(producer, *_SHAPE_CHANGES_OF_DATA) or source is None:
+        if not is_valid_operator(producer, *_SHAPE_CHANGES_OF_DATA) or source is None:
             return True
         value = source
     return False
@@ -375,7 +375,7 @@ def _is_read_by_one_fused_node(value: ValueView) -> bool:
             return False
         if is_standard(reader, *_FUSED):
             return _FUSED_OPERANDS.get(reader.op_type) in (None, len(reader.inputs))
-        if not is_operator(reader, *_SHAPE_CHANGES):
+        if not is_valid_operator(reader, *_SHAPE_CHANGES):
             return False
         value = reader.outputs[0]
     return False

@@ -55,8 +55,8 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     In model-explorer-onnx, the branches of an If are parts of the main graph. Each other body and each function is a
     graph of its own. An id is the name of the node after NameFixPass, which names unnamed nodes and renames nodes whose
     name is in use. For a node in a branch, the id and the names begin with the id of the If and the name of the
-    attribute. For nodes of functions, the only keys are the names that `mark_written_names` stores. Nodes in nested
-    bodies are left out.
+    attribute. Nodes of functions are found by their names in the file alone, not by those of their outputs. Nodes in
+    nested bodies are left out.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model, or onnx-ir cannot represent the model.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onnx_ops.model.element_type import BITS
-from onnx_ops.model.nodes import constant, is_operator, is_standard, read_ints, read_string, sizes_of
+from onnx_ops.model.nodes import constant, is_standard, is_valid_operator, read_ints, read_string, sizes_of
 from onnx_ops.model.views import NodeView, Sizes, ValueView
 
 Axis = tuple[ValueView, int]
@@ -56,7 +56,7 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
     perm: Sequence[int] = ()  # empty until the walk, which goes backward, has found the last Transpose
     data, has_cast = value, False
     while (node := value.producer()) is not None and graph in (None, node.graph):
-        if not is_operator(node, "Transpose", "Identity", "Cast", "Mul", "Div") and not _is_removed_dropout(node):
+        if not is_valid_operator(node, "Transpose", "Identity", "Cast", "Mul", "Div") and not _is_removed_dropout(node):
             break
         source = _find_scaled(node) if node.op_type in ("Mul", "Div") else node.inputs[0]
         if source is None:  # the node does not scale one operand by a constant, or its data are left out
@@ -64,7 +64,7 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
         # A node whose output is also an output of the graph is neither removed nor moved. But onnxruntime merges such a
         # Transpose into a later Transpose, and such a factor into the MatMul.
         merged_types = ("Transpose",) if perm else ("Mul", "Div")
-        if value.is_graph_output() and not is_operator(node, *merged_types):
+        if value.is_graph_output() and not is_valid_operator(node, *merged_types):
             break
         # After the last Transpose, one Cast to another type is moved away. Two unknown types count as the same type.
         if node.op_type == "Cast" and source.dtype != value.dtype and not perm:

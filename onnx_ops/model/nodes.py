@@ -94,7 +94,7 @@ def is_standard(node: OperatorView | None, *op_types: str) -> bool:
     return node is not None and node.domain in STANDARD_DOMAINS and node.op_type in op_types
 
 
-def is_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
+def is_valid_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
     """Return whether the node is one of these standard operators with a valid arity."""
     return node is not None and is_standard(node, *op_types) and has_valid_arity(node)  # mypy needs the test for None
 
@@ -120,7 +120,7 @@ def node_name(node: NodeView) -> str:
 def find_computing_node(value: ValueView) -> NodeView | None:
     """Return the node that computes a value, or None. Cast, Identity, Squeeze and Unsqueeze are skipped."""
     node = value.producer()
-    while is_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
+    while is_valid_operator(node, "Cast", "Identity", "Squeeze", "Unsqueeze") and node.inputs[0] is not None:
         node = node.inputs[0].producer()
     return node
 

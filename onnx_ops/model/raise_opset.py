@@ -12,8 +12,8 @@ from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.nodes import (
     MAX_AXES,
-    is_operator,
     is_standard,
+    is_valid_operator,
     node_name,
     read_elements,
     read_int,
@@ -111,13 +111,13 @@ def _may_lose_size_0(node: ir.Node) -> bool:
     of the Reshape copies the size of the matrix at the same index. That size may be another one, or may not exist.
     """
     # The caller finds nodes by the name of their output. Another graph may have another value of the same name.
-    if not is_operator(node, "Reshape") or node.inputs[0] is None:
+    if not is_valid_operator(node, "Reshape") or node.inputs[0] is None:
         return False
     softmax = node.inputs[0].producer()
-    if not is_operator(softmax, "Softmax", "LogSoftmax") or softmax.inputs[0] is None:
+    if not is_valid_operator(softmax, "Softmax", "LogSoftmax") or softmax.inputs[0] is None:
         return False
     flatten = softmax.inputs[0].producer()
-    if not is_operator(flatten, "Flatten"):
+    if not is_valid_operator(flatten, "Flatten"):
         return False
     axis, data = read_int(flatten, "axis", 1), flatten.inputs[0]
     sizes = None if data is None else sizes_of(data)

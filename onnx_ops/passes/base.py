@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import onnx_ir as ir
 
 from onnx_ops.model.cached_read import caching_reads
-from onnx_ops.model.nodes import has_valid_arity, is_operator, is_strided_slice, node_name
+from onnx_ops.model.nodes import has_valid_arity, is_strided_slice, is_valid_operator, node_name
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
@@ -155,7 +155,7 @@ class SlicingPass(ir.passes.InPlacePass):
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in successors.items():
             split = self.edits.identities.source_of(value).producer()
-            if is_operator(split, "Split"):
+            if is_valid_operator(split, "Split"):
                 replaced_outputs[split].append(output)
         for split, outputs in replaced_outputs.items():
             if would_be_gated(split.outputs, outputs, self.edits.identities):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.model.nodes import is_valid_operator
 from onnx_ops.model.views import Sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
@@ -27,7 +27,7 @@ class _ComposePass(NodePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         source = self.edits.identities.source_of(data_of(node))
         first = source.producer()
-        if not is_operator(first, self.first_op_type):
+        if not is_valid_operator(first, self.first_op_type):
             return
         if node in self.split_members:
             raise Skip(IN_SPLIT)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.nodes import ORIGIN, USED, is_operator
+from onnx_ops.model.nodes import ORIGIN, USED, is_valid_operator
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.names import mark_new
 
@@ -57,7 +57,7 @@ class Identities:
         if value in self._sources:
             return self._sources[value]
         producer = value.producer()
-        return producer.inputs[0] if is_operator(producer, "Identity") else None
+        return producer.inputs[0] if is_valid_operator(producer, "Identity") else None
 
 
 class GraphEdits:

@@ -75,7 +75,8 @@ class FoldConstantsPass(SlicingPass):
     def _is_candidate(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
         """Return whether a node may be folded if `may_fold` agrees.
 
-        It reads only constants and outputs of `constant_nodes`. `FoldConstantsPass` lists the nodes that are excluded.
+        The node must read only constants and outputs of `constant_nodes`, and must not be one of those that the class
+        excludes.
         """
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):

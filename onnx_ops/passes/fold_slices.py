@@ -18,8 +18,8 @@ from onnx_ops.model.nodes import (
     SLICING,
     constant,
     has_valid_arity,
-    is_operator,
     is_standard,
+    is_valid_operator,
     read_int,
 )
 from onnx_ops.model.prepare import release
@@ -135,7 +135,7 @@ class FoldSlicesPass(SlicingPass):
         if shape is None:
             return
         for reader in output.consumers():
-            if is_operator(reader, "Shape") and is_used(reader.outputs[0]):
+            if is_valid_operator(reader, "Shape") and is_used(reader.outputs[0]):
                 try:
                     axes = resolve_axis(read_int(reader, "start", 0), read_int(reader, "end", INT64_MAX), 1, len(shape))
                 except SKIPS as reason:

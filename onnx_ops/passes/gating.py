@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import find_readers, is_gated
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.model.nodes import is_valid_operator
 from onnx_ops.passes.edits import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 
@@ -34,7 +34,7 @@ def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]
     for product, _ in find_readers(part, "Mul"):
         for factor in _list_sources(product, identities):
             sigmoid = factor.producer()
-            if is_operator(sigmoid, "Sigmoid"):
+            if is_valid_operator(sigmoid, "Sigmoid"):
                 yield from _list_sources(sigmoid, identities)
     for _, gate in find_readers(part, "Sigmoid"):
         for product, _ in find_readers(gate, "Mul"):

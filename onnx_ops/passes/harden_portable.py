@@ -14,7 +14,7 @@ from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
-from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_operator, is_standard
+from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_standard, is_valid_operator
 from onnx_ops.model.prepare import unused_names
 from onnx_ops.model.raise_opset import raise_opset
 from onnx_ops.model.walk import model_graphs, model_nodes
@@ -114,7 +114,7 @@ def _softmax_shapes_declared(model: ir.Model) -> Iterator[None]:
     onnx's version converter infers fewer ranks than `infer`. For a Softmax of unknown rank, it adds nodes that may fail
     at size 0.
     """
-    data = [node.inputs[0] for node in model_nodes(model) if is_operator(node, "Softmax", "LogSoftmax")]
+    data = [node.inputs[0] for node in model_nodes(model) if is_valid_operator(node, "Softmax", "LogSoftmax")]
     undeclared = {value: value.type for value in data if value is not None and value.shape is None}
     with without_defaults(model):
         # Shapes in a model with functions are not needed, because `raise_opset` refuses such a model.
@@ -154,7 +154,7 @@ def _read_parameter(node: ir.Node) -> ir.TensorProtocol | None:
 
     Return None for any other node.
     """
-    if not is_operator(node, "Constant") or node.outputs[0].is_graph_output():
+    if not is_valid_operator(node, "Constant") or node.outputs[0].is_graph_output():
         return None
     uses = node.outputs[0].uses()
     # Input 0 is the data.

@@ -13,7 +13,7 @@ from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
 from onnx_ops.model.ir_model import IrModel
-from onnx_ops.model.nodes import SLICING, constant, is_operator, is_standard, read_int
+from onnx_ops.model.nodes import SLICING, constant, is_standard, is_valid_operator, read_int
 from onnx_ops.model.specs import slice_spec
 from onnx_ops.model.views import static_sizes
 from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
@@ -170,7 +170,7 @@ def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) 
 def _find_nonzeros_of_scalars(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield each NonZero whose input may be a scalar. For a scalar, onnx infers 0 output rows, but engines write 1."""
     for node in nodes:
-        if is_operator(node, "NonZero") and not facts.get(node.inputs[0], NO_FACTS).dims:
+        if is_valid_operator(node, "NonZero") and not facts.get(node.inputs[0], NO_FACTS).dims:
             yield node
 
 
@@ -201,7 +201,7 @@ def _find_miscompiled_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValu
     - It writes a Flatten as a Reshape to [0, -1], which fails for an empty batch.
     - It writes two Flattens of one value as two Reshapes, and one of these reads a shape that does not exist.
     - It writes a -1 beside a 0 into the shape of a Reshape.
-    - It removes a Slice of operator set 10, because onnx infers that the Slice keeps an open size.
+    - It removes a Slice of operator set 10, if the axis is open: onnx infers that the size stays the same.
     - It fails on a ScatterND with constant indices if a size of the data is open.
     - It replaces operators on sequences by operators of later operator sets.
     - It applies the keepdims of a SplitToSequence with part sizes, although the specification ignores it there.

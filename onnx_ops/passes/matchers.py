@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.contested import find_disagreement
-from onnx_ops.model.nodes import MAX_AXES, constant, is_operator, node_name, read_elements, read_int, read_ints
+from onnx_ops.model.nodes import MAX_AXES, constant, is_valid_operator, node_name, read_elements, read_int, read_ints
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array, Sizes
 from onnx_ops.passes.builders import AXES_INPUT_OPSET
@@ -171,7 +171,7 @@ def is_forbidden_shape(value: ir.Value, read: Callable[[], Array]) -> bool:
     attributes = [
         use.node.attributes.get("allowzero")
         for use in value.uses()
-        if use.idx == _SHAPE_INPUT and is_operator(use.node, "Reshape")
+        if use.idx == _SHAPE_INPUT and is_valid_operator(use.node, "Reshape")
     ]
     # In an ONNX function, an attribute may refer to an attribute of the call, which may be 1.
     if not any(allowzero is not None and (allowzero.is_ref() or allowzero.value) for allowzero in attributes):

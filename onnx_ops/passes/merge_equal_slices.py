@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator, read_int
+from onnx_ops.model.nodes import is_valid_operator, read_int
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_with_axes
 from onnx_ops.passes.edits import is_used
@@ -111,7 +111,7 @@ def _run_key(node: ir.Node, data: ir.Value, axis: int, run: range) -> Hashable:
 def _merge_key(data: ir.Value) -> Hashable:
     """Return a key of the value. Outputs of Shape nodes with the same input, start and end have the same key."""
     shape = data.producer()
-    if shape is None or not is_operator(shape, "Shape"):
+    if shape is None or not is_valid_operator(shape, "Shape"):
         return data
     try:
         return shape.inputs[0], read_int(shape, "start", 0), read_int(shape, "end", INT64_MAX)

@@ -10,7 +10,7 @@ from operator import mul
 import onnx_ir as ir
 
 from onnx_ops.model.element_type import BITS
-from onnx_ops.model.nodes import is_operator, node_name, read_ints
+from onnx_ops.model.nodes import is_valid_operator, node_name, read_ints
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import SHAPE_INPUT_OPSET, build_constant, build_slice
@@ -57,7 +57,7 @@ class MoveSlicesUpPass(NodePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         value = data_of(node)
         above = value.producer()  # the operator before which the Slice moves
-        if not is_operator(above, *_CUT_INPUTS) or above.graph is not node.graph:
+        if not is_valid_operator(above, *_CUT_INPUTS) or above.graph is not node.graph:
             return  # not nearly a match, so there is no reason to report
         if value.is_graph_output() or count_uses(value) != 1:
             above_output = f"the output of {above.op_type} {node_name(above)!r}, which it cuts,"

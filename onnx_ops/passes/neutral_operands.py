@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING
-from onnx_ops.model.nodes import constant, is_operator, is_standard
+from onnx_ops.model.nodes import constant, is_standard, is_valid_operator
 from onnx_ops.model.prepare import load_external
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes, graphs_outside_functions
@@ -153,7 +153,7 @@ def _is_without_negative_zero(value: ir.Value | None) -> bool:
 def _has_no_signalling_nan(value: ir.Value) -> bool:
     """Return whether arithmetic computes all elements of a value, so that none is a signalling NaN."""
     producer = value.producer()
-    while is_operator(producer, *_COPYING):  # these may copy a NaN of their data
+    while is_valid_operator(producer, *_COPYING):  # these may copy a NaN of their data
         producer = data_of(producer).producer()
     if producer is None or not is_standard(producer, *_QUIETING):
         return False

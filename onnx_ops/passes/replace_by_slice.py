@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import constant, is_operator
+from onnx_ops.model.nodes import constant, is_valid_operator
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice, build_with_axes
 from onnx_ops.passes.edits import is_used
@@ -60,7 +60,7 @@ class ScalarGatherToSlicePass(NodePass):
         indices = None if node.inputs[1] is None else constant(node.inputs[1])
         if indices is None or len(indices.shape) != 0:
             return
-        if is_operator(self.edits.identities.source_of(data).producer(), "Shape"):
+        if is_valid_operator(self.edits.identities.source_of(data).producer(), "Shape"):
             return  # nothing is gained, because engines compute shapes on the CPU
         shape = self.sizes(data)
         axis, selected, _ = read_gather(node, opset, shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator, node_name
+from onnx_ops.model.nodes import is_valid_operator, node_name
 from onnx_ops.model.views import Sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import CUTTING
@@ -227,7 +227,7 @@ def build_chain(
 def _find_previous(node: ir.Node) -> ir.Node | None:
     """Return the node before `node` in a chain of `_LINKS`: it writes the data of `node`, which nothing else reads."""
     producer = data_of(node).producer()
-    return producer if is_operator(producer, *_LINKS) and _find_next(producer) is node else None
+    return producer if is_valid_operator(producer, *_LINKS) and _find_next(producer) is node else None
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
@@ -236,4 +236,4 @@ def _find_next(node: ir.Node) -> ir.Node | None:
     if output.is_graph_output() or count_uses(output) != 1:
         return None
     (use,) = output.uses()
-    return use.node if use.idx == 0 and is_operator(use.node, *_LINKS) and use.node.graph is node.graph else None
+    return use.node if use.idx == 0 and is_valid_operator(use.node, *_LINKS) and use.node.graph is node.graph else None

@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator, node_name, read_int
+from onnx_ops.model.nodes import is_valid_operator, node_name, read_int
 from onnx_ops.model.views import Sizes
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_slice
@@ -40,7 +40,7 @@ class SliceOfConcatPass(NodePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         joined = self.edits.identities.source_of(data_of(node))
         concat = joined.producer()
-        if concat is None or not is_operator(concat, "Concat"):
+        if concat is None or not is_valid_operator(concat, "Concat"):
             return
         if node.op_type == "Split":
             self._rewrite_split(node, opset, concat)

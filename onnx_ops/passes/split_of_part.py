@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.model.nodes import is_operator
+from onnx_ops.model.nodes import is_valid_operator
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split
@@ -35,8 +35,8 @@ class SplitOfPartPass(SlicingPass):
 
     def _apply(self) -> None:
         for outer, opset in self.analysis.nodes_of("Slice", "Split"):
-            # A node without a graph was merged already. `is_operator` is false for a wrong number of inputs or outputs.
-            if outer.graph is not None and is_operator(outer, "Slice", "Split"):
+            # A node without a graph was merged already.
+            if outer.graph is not None and is_valid_operator(outer, "Slice", "Split"):
                 self._merge_into(outer, opset)
 
     def _merge_into(self, outer: ir.Node, opset: int) -> None:
@@ -79,7 +79,7 @@ class SplitOfPartPass(SlicingPass):
             return None
         (use,) = part.uses()
         producer = part.producer()
-        is_split = is_operator(use.node, "Split") and use.idx == 0 and use.node not in self.value_info.invalid
+        is_split = is_valid_operator(use.node, "Split") and use.idx == 0 and use.node not in self.value_info.invalid
         return use.node if is_split and producer is not None and producer.graph is use.node.graph else None
 
     def _read_sizes(self, split: ir.Node, opset: int, axis: int) -> tuple[int, ...] | None:

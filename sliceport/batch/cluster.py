@@ -182,8 +182,10 @@ class _DaskRunner:
         if self._refusals and self._threads:
             # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
             options |= {"workers": list(self._threads), "allow_other_workers": True}
+        # A worker refuses a model that it lacks only if the client sees it, so this is sent along.
         packed = [pickle.dumps((job, task, journal, os.path.exists(task.location))) for task in tasks]
-        # `map` would rank the tasks, so that the same ones run first after each death of a worker, until they are lost.
+        # `map` would rank the tasks. After each death of a worker, the same ones would then run first again, and Dask
+        # would soon give them up as the cause of the deaths.
         futures = [self._client.submit(sliceport_task, data, **options) for data in packed]
         self._tasks.update(zip(futures, tasks, strict=True))
         self._completed.update(futures)

@@ -49,7 +49,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -> Outcome:
     from sliceport.api import check
     from sliceport.report.check import check_text, summarize
-    from sliceport.report.model_explorer import check_node_data
+    from sliceport.report.model_explorer import node_data_of_check
 
     progress.say(f"checking {model}")
     arguments = replace_open_sizes(model, options)
@@ -67,7 +67,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
         to_json=lambda: report.to_json(model),
         text=lambda verbose, columns: check_text([build_result()], verbose=verbose, columns=columns, hint=False),
         list_findings=lambda: [each for found in report.findings for each in _list_findings(found, report.selection)],
-        files={} if node_data_file is None else {node_data_file: check_node_data(build_result(), model)},
+        files={} if node_data_file is None else {node_data_file: node_data_of_check(build_result(), model)},
     )
 
 

@@ -83,7 +83,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.diffing.difference import Tolerance
     from sliceport.diffing.save import save
     from sliceport.report.diff import diff_page, diff_summary, diff_text
-    from sliceport.report.model_explorer import diff_node_data
+    from sliceport.report.model_explorer import node_data_of_diff
 
     progress.say(f"comparing {model}")
     arguments = dict(options)
@@ -108,7 +108,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
         files[page_file] = diff_page(report, models)
     if node_data_file is not None:
         # If the first of two models does not run, the parts belong to that model; otherwise, to the last model.
-        files[node_data_file] = diff_node_data(report, models[0 if report.failed_model == "first model" else -1])
+        files[node_data_file] = node_data_of_diff(report, models[0 if report.failed_model == "first model" else -1])
     return Outcome(
         is_clean=report.is_equal,
         summary=lambda: diff_summary(report),
@@ -126,7 +126,7 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
 
     titles = {name: f"--{name}" for name in ("on", "budget", "resume", "seed", "seeds")}
     titles |= {"other": "the second model", "input_shapes": "--input-shapes", "open_sizes": "--input-shapes"}
-    # auto=0 gives open axes the size 0, which is false; the default of --seeds is 1, which is true.
+    # Two options are not given exactly if they are true: auto=0 is given, and --seeds is 1 by default.
     given = {**options, "open_sizes": options.get("open_sizes") is not None, "seeds": options.get("seeds", 1) != 1}
     for name, title in titles.items():
         if given.get(name):

@@ -40,7 +40,7 @@ _RED, _AMBER, _BLUE = "#d93025", "#f9ab00", "#8ab4f8"
 _COLORS = {"invalid": _RED, "fragile": _BLUE, "defect": _AMBER}
 
 
-def diff_node_data(report: DiffReport, model: str) -> str:
+def node_data_of_diff(report: DiffReport, model: str) -> str:
     """Return texts and colors for the nodes of the smallest parts that differ, as JSON for Google's Model Explorer.
 
     The first node that differs in a part is red, and the other nodes of the part are amber. A part in a body also marks
@@ -66,7 +66,7 @@ def diff_node_data(report: DiffReport, model: str) -> str:
     return _node_data(f"sliceport diff: {report.on}", model, marks())
 
 
-def check_node_data(result: Result, model: str) -> str:
+def node_data_of_check(result: Result, model: str) -> str:
     """Return texts and colors for the nodes with findings, as JSON for Google's Model Explorer.
 
     The text of a node lists the defects that its findings are about. If the findings are of several kinds, the first

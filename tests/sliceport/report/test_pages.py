@@ -27,7 +27,7 @@ from sliceport.errors import ModelError
 from sliceport.report.check import check_page
 from sliceport.report.diff import diff_page
 from sliceport.report.drawing import draw
-from sliceport.report.model_explorer import check_node_data, diff_node_data
+from sliceport.report.model_explorer import node_data_of_check, node_data_of_diff
 
 pytest.importorskip("jinja2")
 
@@ -127,7 +127,7 @@ def test_hostile_names_stay_text(compare: Any) -> None:
         texts = assert_complete(page).texts
         assert "\u202e" not in page
         assert HOSTILE.replace("\u202e", r"\u202e") in texts
-    assert json.loads(diff_node_data(report, "model.onnx"))["results"].keys() == {HOSTILE}
+    assert json.loads(node_data_of_diff(report, "model.onnx"))["results"].keys() == {HOSTILE}
 
 
 def test_large_part_is_listed(compare: Any) -> None:
@@ -160,7 +160,7 @@ def test_drawing_has_layers_by_depth_and_bends_around_boxes(compare: Any) -> Non
 
 def test_node_data_of_diff_have_the_nodes_of_the_part(compare: Any) -> None:
     report = compare(CHAIN, fuse("Sigmoid", "Add", "Sub"))
-    results = json.loads(diff_node_data(report, "model.onnx"))["results"]
+    results = json.loads(node_data_of_diff(report, "model.onnx"))["results"]
     assert {id_: value["bgColor"] for id_, value in results.items()} == {"c": "#f9ab00", "d": "#d93025"}
     assert results["d"]["value"] == report.part.case.failure.message
 
@@ -168,7 +168,7 @@ def test_node_data_of_diff_have_the_nodes_of_the_part(compare: Any) -> None:
 def test_node_data_of_a_body_have_the_node_and_the_one_around_it(compare: Any) -> None:
     report = compare(BODY, swap("inner", "Abs"), k=np.array(True))
     assert report.part.case.scope
-    results = json.loads(diff_node_data(report, "model.onnx"))["results"]
+    results = json.loads(node_data_of_diff(report, "model.onnx"))["results"]
     assert list(results) == ["holder", "holder/then_branch/inner"]
 
 
@@ -176,7 +176,7 @@ def test_node_around_a_part_has_the_color_of_the_culprit(compare: Any) -> None:
     graph = BODY.replace("[inner] p = Neg (x)", "[first] r = Exp (x)  [inner] p = Neg (r)")
     report = compare(graph, swap("inner", "Abs"), k=np.array(True))
     case = replace(report.part.case, numbers=(0, 1))
-    results = json.loads(diff_node_data(replace(report, parts=(replace(report.part, case=case),)), "model.onnx"))
+    results = json.loads(node_data_of_diff(replace(report, parts=(replace(report.part, case=case),)), "model.onnx"))
     colors = {id_: value["bgColor"] for id_, value in results["results"].items()}
     inner = {"holder/then_branch/first": "#f9ab00", "holder/then_branch/inner": "#d93025"}
     assert colors == {"holder": "#d93025"} | inner
@@ -194,7 +194,7 @@ NESTED = """(float[3] x, int64 n, bool c) => (float[3] y) {
 def test_node_data_of_a_body_in_a_body_have_only_the_outermost_node(compare: Any) -> None:
     report = compare(NESTED, refuse("Neg"), n=np.array(2), c=np.array(True))
     assert (report.part.case.culprit.name, len(report.part.case.scope)) == ("same", 2)
-    assert list(json.loads(diff_node_data(report, "model.onnx"))["results"]) == ["loop"]
+    assert list(json.loads(node_data_of_diff(report, "model.onnx"))["results"]) == ["loop"]
 
 
 FUNCTION = """<ir_version: 8, opset_import: ["" : 13, "local" : 1]>
@@ -206,7 +206,10 @@ g (float[4] x) => (float[1] y) { [call] a = local.f (x)  [n] b = Neg (a)  [again
 def test_nodes_of_functions_are_marked_in_the_graph_of_the_function(compare: Any) -> None:
     model = "model.onnx"
     report = compare(onnx.parser.parse_model(FUNCTION), swap("n_2", "Sin"))
-    for text in (diff_node_data(report, model), check_node_data({"model": model, **check(model).to_json()}, model)):
+    for text in (
+        node_data_of_diff(report, model),
+        node_data_of_check({"model": model, **check(model).to_json()}, model),
+    ):
         marks = {graph: list(data["results"]) for graph, data in json.loads(text).items()}
         assert marks == {"g": [], "[function]local::f": ["n"] if "sliceport diff" in text else ["split"]}
 
