@@ -91,7 +91,7 @@ class OnnxruntimeCPU:
             suspects = suspects[len(half) :] if fails_without(half) else half
         if fails_without(suspects):
             return "several optimizers are to blame: disabling one of them is not enough"
-        return f"the optimizer {suspects[0]} is to blame: without it (disabled_optimizers) the result is right"
+        return f"the optimizer {suspects[0]} is to blame: the result is right if disabled_optimizers names it"
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return Python code that runs the model in the file `path`; see `WritesScript`."""

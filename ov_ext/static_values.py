@@ -239,8 +239,8 @@ def _may_be_negative(nodes: Sequence[ov.Node]) -> bool:
     """Return whether a value that is computed from `nodes` may be negative.
 
     This is so if a node subtracts or negates, or is a constant with a negative number. A constant of strings, of
-    elements smaller than a byte, or of too many elements is not read and counts as negative. No other node matters:
-    shapes are not negative, and OpenVINO has no bounds for lists that depend on the elements of a Parameter.
+    elements smaller than a byte, or of too many elements is not read and counts as negative. Other nodes cannot add
+    negative numbers: sizes are not negative, and a value that depends on the elements of a Parameter has no bounds.
     """
     for node in nodes:
         kind, element = node.get_type_name(), node.get_output_element_type(0)

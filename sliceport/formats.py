@@ -63,12 +63,12 @@ class Result:
 
     @property
     def is_written(self) -> bool:
-        """Whether the changed model was kept. A model that fails its verification is neither written nor returned."""
+        """Whether the changed model was written to its file, or returned if the argument was a model in memory."""
         return self.verification is None or self.verification.is_equal
 
     @property
     def is_clean(self) -> bool:
-        """Whether the changed model was kept and nothing is left to do."""
+        """Whether `is_written` is true and nothing is left to do."""
         return self.is_written and self.changes.is_complete
 
     def to_json(self) -> dict[str, Any]:

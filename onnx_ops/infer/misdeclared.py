@@ -57,7 +57,7 @@ class Evidence:
         """Update the findings if the inferred facts of a value do not confirm a declared number."""
         dims = declared.tensor_type.shape.dim
         numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
-        # Without a trial, `facts.dims` suffices: a size is open there if the alternatives differ in this size.
+        # Without a trial, `facts.dims` is enough, because it leaves open each size in which the alternatives differ.
         alternatives = facts.alternatives if self.is_trial else ()
         for inferred_dims in (*alternatives, facts.dims):
             sizes = (None,) * len(numbers) if inferred_dims is None else inferred_dims
@@ -66,15 +66,15 @@ class Evidence:
             for number, size in zip(numbers, sizes, strict=True):
                 if number is None or number == size:
                     continue
-                # Without a trial or shapes from the user, a wrong declared number does no harm if another number is
-                # inferred. onnxruntime prefers inferred numbers.
                 if not isinstance(size, int):
                     self.unconfirmed.add(position)
+                    if size is not None:
+                        self.fixed_sizes[size] = number
+                # Without a trial or shapes from the user, a wrong declared number does no harm if another number is
+                # inferred. onnxruntime prefers inferred numbers.
                 elif self.is_trial or self.is_bound:
                     self.unconfirmed.add(position)
                     self.contradicted.add(position)
-                if isinstance(size, str):
-                    self.fixed_sizes[size] = number
 
     def forget(self, positions: Iterable[int]) -> None:
         """Remove the values at these positions from `contradicted` and `unconfirmed`."""

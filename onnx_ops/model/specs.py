@@ -111,8 +111,9 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
     Split-1 may have the sizes as an input or an attribute, Split-2 and 11 as an attribute, Split-13 and 18 as an input.
 
     Raises:
-        InvalidSlice: The data are a scalar, the number of inputs or outputs is wrong, a parameter is not valid, the
-            axis cannot be divided into these parts, or Split-18 has both or neither of `split` and `num_outputs`.
+        InvalidSlice: The data are a scalar, the number of inputs or outputs is wrong, a parameter is not valid, or
+            Split-18 has both or neither of `split` and `num_outputs`. If the node has no part sizes: the axis is out of
+            range, or cannot be divided into this number of parts. Part sizes that it has are not added up here.
         DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     takes_input = _takes_sizes(opset)
@@ -130,17 +131,15 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
             raise InvalidSlice("split and num_outputs must not both be given")
         if len(sizes) != output_count:
             listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
-            raise InvalidSlice(
-                f"split={listed} must have a size for each of the {output_count} outputs",
-                "count" if sizes else "no sizes",
-            )
+            rule: Rule = "count" if sizes else "no sizes"
+            raise InvalidSlice(f"split={listed} must have a size for each of the {output_count} outputs", rule)
         return SplitSpec(axis, sizes)
     if opset < NUM_OUTPUTS_OPSET:
         return SplitSpec.evenly(axis, shape, output_count)
     if num_outputs is None:
         raise InvalidSlice("one of split and num_outputs must be given")
     if num_outputs != output_count:
-        rule: Rule = "num_outputs above" if num_outputs > output_count else "num_outputs below"
+        rule = "num_outputs above" if num_outputs > output_count else "num_outputs below"
         raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {output_count} outputs", rule)
     return SplitSpec.evenly(axis, shape, output_count, uneven_last=True)
 

@@ -12,7 +12,7 @@ from sliceport.engines import registry
 from sliceport.formats import GROUP
 
 _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
-"""Extras whose packages compute nothing."""
+"""Extras whose packages cannot change a result."""
 
 
 @cache
@@ -36,7 +36,7 @@ def versions() -> dict[str, str]:
 
 
 def _requirements() -> list[str]:
-    """Return the names of the packages that sliceport requires. Leave out those of extras that compute nothing."""
+    """Return the names of the packages that sliceport requires, without those of the extras in `_IRRELEVANT`."""
     requirements = metadata.requires("sliceport") or []
     extra = re.compile(r"""extra\s*==\s*["']([^"']+)""")
     return [

@@ -73,7 +73,7 @@ class Answer:
 
 
 def add_command(commands: Commands, command: Command) -> None:
-    """Add the parser of a command on one model. Its options include two functions: `build_work` and `supervise`."""
+    """Add the parser of a command on one model. The parsed options hold two functions: `build_work` and `supervise`."""
     parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)  # "run" of "directml run"
     placeholder, model_help = command.model
     parser.add_argument("model", metavar=placeholder, help=model_help)

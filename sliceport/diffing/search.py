@@ -224,17 +224,20 @@ class Search:
         return best
 
     def _check_fusion(self, best: Case) -> Case:
-        """Return the case, with `is_fusion` if its nodes are right once all their values are outputs.
+        """Return the case, with `is_fusion` set if the failure vanishes when all values of its nodes are outputs.
 
-        Such outputs prevent an engine from fusing the nodes.
+        These outputs prevent an engine from fusing the nodes.
         """
         if len(best.numbers) == 1 or self._note:  # one node is not a fusion, or the note blames rounding
             return best
         case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
         result = self._compare(case)
-        # An empty result means that the engine `good` fails. If `bad` failed to run, it suffices that it runs now.
-        is_compared = self._failure.is_of_run or result != ()
-        is_right = is_compared and not isinstance(result, Failure) and not any(each.kind for each in result)
+        if isinstance(result, Failure):  # `bad` fails to run
+            is_right = False
+        elif not result:  # `bad` runs, but `good` fails, so no values are compared
+            is_right = self._failure.is_of_run
+        else:
+            is_right = not any(each.kind for each in result)
         return replace(best, is_fusion=is_right)
 
     def _enter_body(self, best: Case) -> Case:

@@ -231,7 +231,9 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Describe how an output, or the shape in `expected`, differs, in a clause with a full stop; empty if neither does.
+    """Return a clause with a full stop about a wrong output, or an empty string if the output is right.
+
+    A wrong shape in `expected` comes first.
 
     Args:
         expected: The expected output.

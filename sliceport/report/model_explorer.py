@@ -43,13 +43,14 @@ _COLORS = {"invalid": _RED, "fragile": _BLUE, "defect": _AMBER}
 def node_data_of_diff(report: DiffReport, model: str) -> str:
     """Return texts and colors for the nodes of the smallest parts that differ, as JSON for Google's Model Explorer.
 
-    The first node that differs in a part is red, and the other nodes of the part are amber. A part in a body also marks
-    the node of the main graph that contains the body. A part in a body of a body marks only the node of the main graph.
+    The node at fault in a part is red, and the other nodes of the part are amber. A part in a body also marks the node
+    of the main graph that contains the body. A part in a body of a body marks only the node of the main graph.
     """
 
     def marks() -> Iterator[Mark]:
         for case in [part.case for part in report.parts]:
-            # The first mark decides the color of a node around the case. It must be that of the culprit, the last node.
+            # If the case is in a body, each mark is for the holder, too, and the first one decides the holder's color.
+            # So the culprit, which is the last node, comes first.
             for node in reversed(case.nodes):
                 text = case.failure.message if node is case.culprit else "in the smallest model that fails"
                 color = _RED if node is case.culprit else _AMBER

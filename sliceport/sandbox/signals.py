@@ -50,7 +50,8 @@ def stoppable() -> Iterator[None]:
     stopped: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
-        if not (stopped or _is_shielded):  # `shielded` protects a step; a later signal would interrupt the clean-up
+        # A second signal must not interrupt the clean-up.
+        if not stopped and not _is_shielded:
             stopped.append(number)
             raise Stopped(number)
 

@@ -36,8 +36,9 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
         # the list is reversed and this sort is stable.
         candidates.reverse()
         candidates.sort(key=itemgetter(0))
-    tilings = []
-    while size and runs_ending_at[size]:
+
+    def take_chain() -> list[Key]:
+        """Take a chain from 0 to `size` out of `runs_ending_at`, from its end on. Return [] if none is left."""
         reversed_chain: list[Key] = []
         end = size
         while end:
@@ -45,12 +46,12 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
                 reversed_chain.append(runs_ending_at[end].pop()[1])
                 end = runs[reversed_chain[-1]].start
             elif reversed_chain:
-                end = runs[reversed_chain.pop()].stop  # dead end: no run is left that ends where this run starts
+                end = runs[reversed_chain.pop()].stop  # no run is left that ends where this run starts, so drop it
             else:
-                break
-        if reversed_chain:
-            tilings.append(reversed_chain[::-1])
-    return tilings
+                return []
+        return reversed_chain[::-1]
+
+    return list(iter(take_chain, []))
 
 
 def select_disjoint(runs: Mapping[Key, range]) -> list[Key]:
