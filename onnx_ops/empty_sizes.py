@@ -81,7 +81,7 @@ def _check_concat(tensors: Sequence[Dims], axis: int) -> Iterator[tuple[Defect, 
 
     onnxruntime refuses different sizes only if no tensor is empty.
     """
-    if len(set(map(len, tensors))) > 1:  # a rank is open
+    if len(set(map(len, tensors))) > 1:  # the rank of a tensor is open, so that it has no sizes here
         return
     for place, sizes in enumerate(zip(*tensors, strict=True)):
         fixed = [size for size in sizes if isinstance(size, int) and size]

@@ -88,8 +88,8 @@ def verify_hardening(
             if reference is references[-1]:
                 raise
     trials = (
-        Trial(f"on {plugin}", plugin, tolerance_of=_f32_tolerance_of),
-        Trial("by Model.evaluate", evaluate, tolerance_of=None if reference is evaluate else _f32_tolerance_of),
+        Trial(f"on {plugin}", plugin, tolerance_of=_tolerance_as_f32),
+        Trial("by Model.evaluate", evaluate, tolerance_of=None if reference is evaluate else _tolerance_as_f32),
     )
     result = replace(verifier.compare(runs, trials), equality=EQUAL)
     # Engines read no node of an OpenVINO model differently, so only models of other formats have contested nodes.
@@ -103,7 +103,7 @@ def verify_hardening(
     return replace(result, notes=(*result.notes, *notes))
 
 
-def _f32_tolerance_of(value: Value) -> Tolerance:
+def _tolerance_as_f32(value: Value) -> Tolerance:
     """Return the tolerance of a value. For f64, use the tolerance of f32, in which the CPU plugin may have computed."""
     is_wide = isinstance(value, np.ndarray) and value.dtype == np.float64
     return tolerance_of(np.zeros(0, np.float32) if is_wide else value)

@@ -23,11 +23,13 @@ class OpenSizes:
     def name(self, value: ValueView, axis: int) -> str:
         """Return a name for an axis whose size the model's inputs leave open. Return an empty string otherwise."""
         dims = list(value.shape or ())
-        if not -len(dims) <= axis < len(dims) or isinstance(dim := dims[axis], int):
+        dim = dims[axis] if -len(dims) <= axis < len(dims) else 0  # an axis out of range has no name
+        if isinstance(dim, int):
             return ""
         if dim.value in self._input_symbols:
             return repr(dim.value)
-        return f"axis {axis % len(dims)} of {value.name!r}" if id(value) in self._input_ids and not dim.value else ""
+        is_unnamed_input = id(value) in self._input_ids and not dim.value
+        return f"axis {axis % len(dims)} of {value.name!r}" if is_unnamed_input else ""
 
     def size_of(self, value: ValueView, axis: int) -> int | str | None:
         """Return the size of an axis, or its name if the model's inputs leave it open. Otherwise return None."""

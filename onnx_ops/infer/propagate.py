@@ -87,10 +87,12 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         return propagation
 
     first = run(Trust.ALL)
-    # In a trial with sizes, the inputs of custom operators do not show which sizes were open, so nothing is trusted.
-    trust, misdeclared = find_misdeclared(
-        first.evidence, lambda sizes: run(Trust.NONE if sizes else Trust.CUSTOM, sizes).evidence
-    )
+
+    def run_trial(sizes: Mapping[str, int]) -> Evidence:
+        # Numbers in place of open sizes hide which outputs of custom operators depend on these sizes.
+        return run(Trust.NONE if sizes else Trust.CUSTOM, sizes).evidence
+
+    trust, misdeclared = find_misdeclared(first.evidence, run_trial)
     # If inference contradicts a shape of the user, a declared number may be the cause, so none is used.
     trust = Trust.NONE if first.contradicts_bound else trust
     reported = first.reported if trust is Trust.ALL else run(trust).reported

@@ -179,10 +179,12 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: 
     needs_inference = not bound_shapes.keys() <= {value.name for value in model.graph.inputs}
     certain_ids = set(map(id, model.graph.inputs))
     for node in slicing:
-        if node.inputs and id(node.inputs[0]) in certain_ids and not _resolve_nodes(model, [node], resolved.specs):
-            certain_ids.update(map(id, node.outputs))
-        else:
+        has_certain_data = bool(node.inputs) and id(node.inputs[0]) in certain_ids
+        unresolved = _resolve_nodes(model, [node], resolved.specs) if has_certain_data else [node]
+        if unresolved:
             needs_inference = True
+        else:
+            certain_ids.update(map(id, node.outputs))
     if not needs_inference:
         return resolved
     from onnx_ops.infer.inference import infer_shapes  # loads modules that slices of inputs do not need

@@ -172,7 +172,7 @@ class FoldSlicesPass(SlicingPass):
 
 
 def collect_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """Map each of `values` whose elements `facts` contains to a tensor of these elements."""
+    """Return a tensor for each of `values` whose elements are known in `facts`."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in dict.fromkeys(values):
         value_facts = facts.get(value)

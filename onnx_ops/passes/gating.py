@@ -30,7 +30,7 @@ def would_be_gated(parts: Collection[ir.Value], added: Sequence[ir.Value], ident
 
 
 def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]:
-    """Yield all `x` of `part * Sigmoid(x)` and `x * Sigmoid(part)`. Also yield `Sigmoid(part)`, which is not a part."""
+    """Yield each `x` of a product `part * Sigmoid(x)` or `x * Sigmoid(part)`."""
     for product, _ in find_readers(part, "Mul"):
         for factor in _list_sources(product, identities):
             sigmoid = factor.producer()
@@ -38,6 +38,7 @@ def _find_partners(part: ir.Value, identities: Identities) -> Iterator[ir.Value]
                 yield from _list_sources(sigmoid, identities)
     for _, gate in find_readers(part, "Sigmoid"):
         for product, _ in find_readers(gate, "Mul"):
+            # This includes `gate`. That does no harm, because the output of a Sigmoid is not a part of a Split.
             yield from _list_sources(product, identities)
 
 

@@ -187,7 +187,10 @@ def _find_forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Ite
 
 
 def _declare_data_of_flattens(nodes: Iterable[ir.Node], facts: FactsByValue) -> None:
-    """Declare the inferred shape of each Flatten's data. Without it, onnxscript may write a Reshape to [0, -1]."""
+    """Declare the inferred shape of each Flatten's data.
+
+    Without it, onnxscript may replace the Flatten by a Reshape to [0, -1], which fails where a size is 0.
+    """
     for node in nodes:
         data = node.inputs[0] if is_standard(node, "Flatten") and node.inputs else None
         dims = facts.get(data, NO_FACTS).dims

@@ -134,7 +134,8 @@ class SplitOfPartPass(SlicingPass):
         axis, run = axis_and_run
         size = self.size(data, axis)
         assert size is not None  # or `read_single_axis_slice` would have raised Skip
-        # The merged Split also copies the elements outside the run. Starting a Slice must take longer than this copy.
+        # The merged Split also copies the elements outside the run. The merger pays only if this copy takes less time
+        # than starting the Slice that is saved.
         if not is_gap_worth_copying(size - len(run), data, axis, self.value_info, saved_nodes=1):
             reason = "which are strings, more than 4 KiB or of unknown size"
             raise Skip(f"a merger with the Slice before it would copy elements that nothing reads, {reason}")

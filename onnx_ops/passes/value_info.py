@@ -129,7 +129,7 @@ def _infer_probe(
 ) -> ValueInfo | None:
     """Infer the value info of `model` from its copy `probe`. If `folding`, fold constants in the probe, too.
 
-    Return None if engines read further nodes differently, which are then marked in the model. `copies` are pairs of a
+    If engines disagree on a node that is not marked yet, mark it in `model` and return None. `copies` are pairs of a
     node of the model and its copy in the probe.
     """
     opset = standard_opset(model.opset_imports)

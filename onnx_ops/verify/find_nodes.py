@@ -45,7 +45,7 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
             found = Search(graph, dml, cpu, values, result).run()
             if found is None:
                 break
-            # Prefer the case of one node: if the provider fuses several nodes, its message names a node differently.
+            # Prefer the case of one node. If the provider fuses several nodes, its message names the fused node.
             first = found.alone or found
             if first.main_node in [case.main_node for case in cases]:
                 break  # the search finds the same node again

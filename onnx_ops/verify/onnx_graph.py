@@ -265,7 +265,7 @@ class OnnxGraph:
         return values[name]
 
     def _body(self, title: str, graph: onnx.GraphProto, arguments: Sequence[Any], values: Mapping[str, Array]) -> Body:
-        """Return the run `title` of a body. Its inputs are `arguments` and the outer values that are not constants."""
+        """Return one run of a body. Its inputs are `arguments` and the outer values that are not constants."""
         proto = self._empty_model()
         outer_names = list(dict.fromkeys(free_names(graph)))
         arrays = {value.name: np.asarray(array) for value, array in zip(graph.input, arguments, strict=True)}

@@ -93,7 +93,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     if inlines:
         inline_functions(model)
         findings = checked.findings
-        # `to_ir` has sorted the graphs and opened sizes below 0, so `proto` is written anew to match `model`.
+        # `to_ir` sorts the graphs and makes sizes below 0 open, so `proto` has to be written again to match `model`.
         is_changed |= bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
     proto = checked.proto
     if embed_function(model) or is_changed:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sliceport import shell
 from sliceport.batch.row import Row
 from sliceport.batch.store import Store
 from sliceport.json_text import replace_non_finite
-from sliceport.shell import join
 
 SCHEMA_VERSION = 1
 MODEL = "{model}"
@@ -96,10 +96,10 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
     folder_pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, prefixes))})")
 
     def hide(text: str) -> str:
-        if text.startswith(_COMMAND):  # `MODEL` replaces the quotes, too, because `fill_in_model` adds quotes
-            text = text.replace(join([path]), path)
+        if text.startswith(_COMMAND):  # remove the shell's quotes around the path, which `fill_in_model` adds again
+            text = text.replace(shell.join([path]), path)
         hidden = _escape_placeholder(text).replace(escaped, MODEL)
-        if escaped_repr != escaped:  # if equal, a path such as `model` would be replaced again, in `{model}`
+        if escaped_repr != escaped:  # otherwise a path such as `model` would also be found in the new `{model}`
             hidden = hidden.replace(escaped_repr, MODEL)
         return _ABSOLUTE.sub(_shorten_existing_path, folder_pattern.sub("", hidden))
 
@@ -134,7 +134,7 @@ def fill_in_model(value: Any, model: str) -> Any:
     def fill_in(text: str) -> str:
         if MODEL not in text:  # a search by `re` takes much longer
             return text
-        name = join([model]) if text.startswith(_COMMAND) else model
+        name = shell.join([model]) if text.startswith(_COMMAND) else model
         return _PLACEHOLDER.sub(lambda match: name if match[0] == MODEL else MODEL, text)
 
     return map_texts(value, fill_in)

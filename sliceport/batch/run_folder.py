@@ -166,8 +166,8 @@ def _belongs_to_run(header: Header, written: str, first: Header, shards: Set[str
     """Return whether the run with `header` belongs to the run with the header `first`.
 
     Both must have the same command and options. In addition, one of these must be true:
-      * Both are shards I/N of the same sources with the same N, and the shard of `header` is not in `shards`.
-      * `written`, the time of the last line of the run with `header`, is not before the start of `first`.
+      * Both are shards I/N of the same sources with the same N, and `shards`, which were found before, lack that shard.
+      * They overlap: `written`, the time of the last line of the run with `header`, is not before the start of `first`.
     """
     if any(header[key] != first[key] for key in ("command", "options")):
         return False

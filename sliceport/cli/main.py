@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_command_line(words: list[str], *, is_supervised: bool) -> int:
-    """Run a command line and return the exit code. If `is_supervised`, a child works on a model even without limits."""
+    """Run a command line and return the exit code. If `is_supervised`, a child always does the work on a model."""
     # Search for -vv before parsing the words, because the parser imports formats, whose logs are wanted as well.
     long = [word for word in words if len(word) > 2 and "--verbose".startswith(word)]  # argparse accepts --verb
     loud = sum(word.count("v") for word in words if re.fullmatch("-[qv]+", word)) + len(long) > 1

@@ -220,8 +220,8 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # A round leaves one of `WAYS` parts of the range if all cuts have a verdict. Because some may have none, halves
-        # are counted here. One more round may move the front back to 0, and one more is the last.
+        # A round divides the range by `WAYS` if all cuts have a verdict. Cuts without one make it divide by less, so
+        # each round is counted as halving the range. Added are one round that moves the front back to 0, and the last.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         round_text = f"these are the results of round {state.round} of at most {most_rounds}, if all models run"
         reading = self._build_reading(report, text, round_text)

@@ -133,9 +133,10 @@ class Search:
     def _reduce(self) -> None:
         """Shrink the best case. The engine `good` computes the values of removed nodes.
 
-        If an output differs, first try the node that writes it with a few nodes before it, and all nodes that it needs.
-        If the run fails, first try the last node with a few nodes before it. Then try to remove each half of the nodes,
-        each quarter, and so on. If rounding decides, stop after the quarters.
+        If an output differs, first try the node that writes it with a few nodes before it. Then try to remove the other
+        outputs, and the nodes that no output needs. If the run fails, first try the last node with a few nodes before
+        it. In both cases, then try to remove each half of the nodes, each quarter, and so on. If rounding decides, stop
+        after the quarters.
         """
         assert self.best is not None
         if not self.best.failure.is_of_run:

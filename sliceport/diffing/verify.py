@@ -176,6 +176,7 @@ class Verifier:
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
         if all_shapes and tries_empty:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
+        # These include the sets that failed above, which get a note below.
         repeats += [(with_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
         for label, run_shapes, run_seed in repeats:
             try:

@@ -231,9 +231,7 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Return a clause with a full stop about a wrong output, or an empty string if the output is right.
-
-    A wrong shape in `expected` comes first.
+    """Return a clause with a full stop about a wrong output or a wrong shape in `expected`; empty if both are right.
 
     Args:
         expected: The expected output.

@@ -80,7 +80,7 @@ def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> N
         try:
             with tarfile.open(fileobj=process.stdout, mode="r|", bufsize=2**20) as archive:
                 # The default filter refuses absolute symlinks.
-                archive.extraction_filter = staticmethod(lambda member, _: member)
+                archive.extraction_filter = lambda member, _: member
                 for member in archive:
                     if not member.isdir() and is_needed(member.name.removeprefix("./")):
                         archive.extract(member, folder)
