@@ -82,7 +82,7 @@ class Selection:
                 raise UsageError(f"the version of engine {engine!r} {rule}, got {version!r}.")
 
     def has(self, engine: str) -> bool:
-        """Whether an engine is selected. The name of its family also selects it, unless only reports mention it."""
+        """Whether an engine is selected. The name of a family selects those of its engines that the tests run."""
         if self.names is None:
             return engine not in REPORTED_TITLES
         if engine in self.names or ALL in self.names:
@@ -109,7 +109,7 @@ def _is_engine_or_family(engine: str, name: str) -> bool:
 
 
 def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
-    """Return the `sliceport harden` command for a defect of `engines`, with a choice of `targets`: `--target A|B`."""
+    """Return the `sliceport harden` command for a defect of `engines`. Any `targets` are written `--target A|B`."""
     output = "OUT"
     if targets:
         output = f"OUT --target {'|'.join(targets)}"
@@ -139,7 +139,7 @@ class CheckReport(NodeFindings):
         return not self.findings
 
     def to_json(self, model: str = "MODEL") -> dict[str, Any]:
-        """Return the report as JSON values. `rules` has each defect once, and its `help` may name the file `model`."""
+        """Return the report as JSON values. `rules` has each defect once. The `help` of a defect may name `model`."""
         return {
             "schema_version": 1,
             "engines": [engine for engine in self.engines if self.selection.has(engine)],

@@ -51,7 +51,7 @@ class Store(ABC):
 
     @abstractmethod
     def put_file(self, name: str, local: Path) -> None:
-        """Move or copy a local file into the store. Replace a file of this name."""
+        """Move or copy a local file into the store, and replace any file of the same name."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -59,7 +59,7 @@ class Store(ABC):
 
     @abstractmethod
     def append(self, name: str, data: bytes) -> bool:
-        """Append to a file. Readers may see only a part of the data. Return False if the store cannot append."""
+        """Append to a file, and return whether the store can append. Readers may see only a part of the data."""
 
     @abstractmethod
     def scratch_folder(self) -> Path:
@@ -89,14 +89,14 @@ class Store(ABC):
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
-        """Remove a folder of `new_scratch`, all scratch of killed processes, and the parent folder if it is empty."""
+        """Remove a folder that `new_scratch` made, all scratch of killed processes, and the parent if it is empty."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             remove_abandoned(folder.parent)  # temporary files of killed processes of this machine
-            folder.parent.rmdir()  # fails if other runs write there, too
+            folder.parent.rmdir()  # fails if the folder has files of other runs
         self.clean_up()
 
-    def clean_up(self) -> None:  # noqa: B027 - only some stores have scratch in two places
+    def clean_up(self) -> None:  # noqa: B027 - some stores never have such files
         """Remove the temporary files that killed processes left outside `scratch_folder`."""
 
 
@@ -132,7 +132,7 @@ class Folder(Store):
                 temporary.unlink(missing_ok=True)
 
     def put_file(self, name: str, local: Path) -> None:
-        """Move a file from the scratch folder to its name in the store."""
+        """Move a file from the scratch folder into the store, and call it `name`."""
         with self._translate_errors("written", name):
             # After a loss of power, a stored result must not name a file whose content is lost.
             with open(local, "r+b") as file:  # Windows cannot synchronize a file that is open only for reading
@@ -167,7 +167,7 @@ class Folder(Store):
 
     @contextmanager
     def _translate_errors(self, participle: str, name: str) -> Iterator[None]:
-        """Raise an OSError as a UsageError. `participle` names the action in the message, such as `read`."""
+        """Raise an OSError as a UsageError. `participle` names the action in the message, such as `written`."""
         try:
             yield
         except OSError as error:
@@ -200,11 +200,11 @@ def _make_folder(folder: Path) -> None:
 
 
 def open_store(root: str) -> Store:
-    """Open the store at a folder or URL. A folder is made when something is written.
+    """Open the store at a folder or URL. A missing folder is made later, by the first write.
 
     Raises:
-        UsageError: `root` is a file, its name is empty or contains NUL, or the protocol of the URL is not known.
-        MissingExtra: The root is a URL, and a package for such URLs is not installed.
+        UsageError: `root` is a file, is empty or contains NUL, or the protocol of its URL is not known.
+        MissingExtra: `root` is a URL, and a package for such URLs is not installed.
     """
     if is_url(root):
         from sliceport.batch.remote_store import RemoteStore

@@ -22,7 +22,7 @@ _VERDICT_WORDS = {
 
 
 def format_model_count(count: int) -> str:
-    """Return a number of models in words.
+    """Format a number of models, with the noun.
 
     >>> format_model_count(1), format_model_count(2000)
     ('1 model', '2,000 models')
@@ -71,7 +71,7 @@ class Summary:
                 tally = self.tallies[part].setdefault(value, Tally())
                 tally.models += 1
                 tally.findings += count
-        # A failed model often has no findings. The cause of the failure then counts as its reason.
+        # A failed model often has no findings. Then the cause of the failure is counted as a reason.
         if not row["findings"]:
             for reason in reasons_of(row):
                 self.tallies["reason"].setdefault(reason, Tally()).models += 1
@@ -82,7 +82,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """Exit code: 0 if every model is clean, 1 if some have findings, 2 if one failed or the run is incomplete."""
+        """Exit code: 2 if a model failed or the run is incomplete, otherwise 1 if a model has findings, otherwise 0."""
         if self.gap:
             return 2
         if self.models == self.verdicts["clean"]:

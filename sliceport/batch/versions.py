@@ -17,12 +17,12 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of packages that compute something, and of DirectML and its validator if installed."""
+    """Return the versions of the packages that results depend on, and of DirectML and its validator if installed."""
     required = {_normalize(name) for name in _requirements()}
     version_by_name = {
         name: distribution.version
         for distribution in metadata.distributions()
-        # The prefix stands for builds of onnxruntime for other devices, such as onnxruntime-gpu.
+        # Builds of onnxruntime for other devices have names such as onnxruntime-gpu.
         if (name := _normalize(distribution.name or "")) in required or name.startswith("onnxruntime-")
     }
     points = [point for group in (GROUP, registry.GROUP) for point in metadata.entry_points(group=group)]
@@ -51,6 +51,6 @@ def _normalize(name: str) -> str:
 
 
 def describe_difference(here: dict[str, str], there: dict[str, str]) -> str:
-    """Return a part of a sentence about the packages that differ between two machines, or an empty string."""
+    """Describe the packages that differ between two machines, as part of a sentence; empty if none differs."""
     names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
     return ", ".join(f"{name} {here.get(name, 'missing')} instead of {there.get(name, 'missing')}" for name in names)

@@ -92,7 +92,7 @@ class Case:
 
     @property
     def data(self) -> Array:
-        """The data: 1, 2, 3 and so on, cast to the element type; for bool, one True and two False in turn."""
+        """The data: 1, 2, 3 and so on, cast to the element type; for bool: True, False, False, True and so on."""
         flat: Array = np.arange(1, math.prod(self.shape) + 1)
         flat = flat % 3 == 1 if self.element == "bool" else flat
         return flat.astype(ELEMENTS[self.element].dtype).reshape(self.shape)

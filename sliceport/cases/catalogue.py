@@ -46,8 +46,8 @@ def draw_cases(count: int, seed: int) -> Iterator[Case]:
         shape = [rng.choice((1, 2, 3, 5)) for _ in range(rng.randint(1, 4))]
         steps = [rng.choice((1, 1, 2, 3, -1, -2)) for _ in shape]
         sizes_and_steps = list(zip(shape, steps, strict=True))
-        # About half of the bounds are random and may lie outside the axis. The others select the whole axis. No start
-        # is below -n, because readers of the standard disagree about such a start of a backward slice.
+        # About half of the bounds are random and may lie outside the axis. The others are those of the whole axis. No
+        # start is below -n for a size n: with a negative step, readers of the standard disagree about such a start.
         starts = [rng.choice((rng.randint(-n, n + 2), 0 if step > 0 else -1)) for n, step in sizes_and_steps]
         limits = [INT64_MAX if step > 0 else INT64_MIN for step in steps]
         ends = [rng.choice((rng.randint(-n - 2, n + 2), end)) for n, end in zip(shape, limits, strict=True)]
@@ -81,7 +81,7 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
     values = _read_values(row)
     other_reading = row.get("other")  # parameters that replace the node's; see `Case.other`
     attributes = {name: values.pop(name) for name in _ATTRIBUTES if name in values}
-    if versioned == "Slice-8":  # OpenVINO's input `step` is not optional
+    if versioned == "Slice-8":  # OpenVINO requires the steps
         values.setdefault("steps", (1,) * len(values["starts"]))
     return Case(
         f"{stem}_{numbers[stem]}", rule["id"], rule["sentence"], operator, int(version), values,

@@ -52,7 +52,7 @@ def _describe_case(case: Case) -> dict[str, Any]:
 
 
 def _write_case(case: Case, folder: Path) -> None:
-    """Write the model, the inputs and, unless the case is refused, the outputs by each reading of the standard."""
+    """Write the model and the inputs. Unless the case is refused, also write the outputs of each reading."""
     data_set = folder / "test_data_set_0"
     data_set.mkdir(parents=True)
     if case.is_openvino:

@@ -13,7 +13,7 @@ _PRECISIONS = {"boolean": "BOOL", "f32": "FP32", "f16": "FP16", "f64": "FP64"}
 
 def to_ir(case: Case) -> tuple[str, bytes]:
     """Return the text of a case's IR file, and the bytes of its weights."""
-    element, index = ELEMENTS[case.element].ir_name, ELEMENTS[case.index_type].ir_name
+    element, index_element = ELEMENTS[case.element].ir_name, ELEMENTS[case.index_type].ir_name
     sizes = [-1 if i in case.open_axes else size for i, size in enumerate(case.shape)]
     x_data = {"shape": _join(sizes), "element_type": element}
     layers = [_format_layer(0, "x", "Parameter", x_data, outputs=[_format_port(0, element, sizes, "x")])]
@@ -24,16 +24,16 @@ def to_ir(case: Case) -> tuple[str, bytes]:
         if name not in case.index_inputs:
             continue
         values, number = case.index_inputs[name], len(input_ports)
-        data = {"shape": _join(values.shape), "element_type": index}
+        data = {"shape": _join(values.shape), "element_type": index_element}
         if not case.has_inputs:
             data |= {"offset": str(len(weights)), "size": str(values.nbytes)}
             weights += values.tobytes()
         kind = "Parameter" if case.has_inputs else "Const"
-        port = _format_port(0, index, values.shape, name)
+        port = _format_port(0, index_element, values.shape, name)
         layers.append(_format_layer(number, name, kind, data, outputs=[port]))
-        input_ports.append(_format_port(number, index, values.shape))
+        input_ports.append(_format_port(number, index_element, values.shape))
     node_id, masks = len(input_ports), {}
-    if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so zeros are appended to them
+    if case.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so short ones get zeros
         entries = {name: case.parameters.get(name, ()) for name in MASK_ATTRIBUTES}
         length = max(map(len, entries.values()))
         masks = {name: _join([*mask, *[0] * (length - len(mask))]) for name, mask in entries.items()}
@@ -42,8 +42,8 @@ def to_ir(case: Case) -> tuple[str, bytes]:
     version = f"opset{case.version}"
     layers.append(_format_layer(node_id, "cut", case.operator, masks, input_ports, [node_output], version))
     layers.append(_format_layer(node_id + 1, "y", "Result", {}, [_format_port(0, element, ())]))
-    # The layers before the node are its inputs, each with its output at port 0. The node has a port for each input and
-    # then one for its output, so the output's port has the same number as the node.
+    # Layer i before the node is input i: its port 0 leads to port i of the node. The next port of the node, which has
+    # the number `node_id`, is the output, and leads to the result.
     edges = [(i, 0, node_id, i) for i in range(node_id)] + [(node_id, node_id, node_id + 1, 0)]
     keys = ("from-layer", "from-port", "to-layer", "to-port")
     links = [_format_element("edge", dict(zip(keys, map(str, edge), strict=True))) for edge in edges]
@@ -72,7 +72,7 @@ def _format_port(number: int, element: str, sizes: Sequence[int], name: str = ""
 
 
 def _format_element(tag: str, attributes: Mapping[str, str], *children: str) -> str:
-    """Format an XML element. The text ends with a newline, and so must each of the `children`."""
+    """Format an XML element. It ends with a newline, and each of the `children` must end with one, too."""
     head = "".join((tag, *(f" {name}={quoteattr(value)}" for name, value in attributes.items())))
     return f"<{head}>\n{''.join(children)}</{tag}>\n" if children else f"<{head}/>\n"
 
