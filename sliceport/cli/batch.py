@@ -137,7 +137,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
 
 
 def _check_names(arguments: dict[str, Any]) -> None:
-    """Check the feature level and the names of executors, passes and optimizers, before they fail on each model.
+    """Check the feature level, and the names of executors, passes and optimizers, before any model is read.
 
     Raises:
         UsageError: A name or the feature level is not known, or a format or engine cannot be loaded.
@@ -190,7 +190,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options: argparse.Namespace) -> None:
-    """Write the HTML page of --html. Print the summary of a run or, if given, the comparison; as JSON, print both."""
+    """Write the page of --html, and print the summary. A comparison replaces the summary in text; JSON has both."""
     if options.html is not None:
         from sliceport.batch.page import render_page
 

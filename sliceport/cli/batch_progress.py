@@ -1,4 +1,4 @@
-"""Progress of a run over many models: a line on a terminal, or one every 30 seconds."""
+"""Progress of a run over many models: one changing line on a terminal, elsewhere a new line every 30 seconds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Progress:
             (show_status if can_show_status() else say)(self._format_line(now))
 
     def _format_line(self, now: float) -> str:
-        rate = self._done / max(now - self._start, 1e-3)  # the time may be 0; the rate is not 0, because `_done` is not
+        rate = self._done / max(now - self._start, 1e-3)  # the time may be 0, but `_done` is at least 1
         time_left = _format_duration((self._total - self._done) / rate)
         parts = [f"{self._done} of {self._total} models", f"{rate:.3g} a second, about {time_left} left"]
         parts += [f"{count} {verdict}" for verdict, count in sorted(self._verdicts.items()) if verdict != "clean"]

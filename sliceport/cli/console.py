@@ -48,7 +48,7 @@ def emit(text: str, *, is_raw: bool = False) -> None:
     """
     if sys.stdout is None or sys.stdout.closed:
         raise OutputError("the result cannot be written: stdout is closed.")
-    with _lock:  # erase the progress line on stderr, which another thread may be writing
+    with _lock:  # another thread may be writing the progress line, which this erases
         _clear()
     try:
         sys.stdout.write((text if is_raw else "\n".join(map(printable, text.split("\n")))) + "\n")
@@ -90,7 +90,7 @@ def prepared_streams(*, loud: bool) -> Iterator[None]:
             stream.reconfigure(encoding="utf-8" if has_code_page else None, errors="backslashreplace")
     root = logging.getLogger()
     old_level = root.level
-    # Without any handler, logging prints warnings on stderr.
+    # Without any handler, logging would print warnings on stderr. A NullHandler prints nothing.
     handler = logging.StreamHandler(sys.stderr) if loud else logging.NullHandler()
     root.addHandler(handler)
     root.setLevel(logging.DEBUG if loud else logging.CRITICAL)
@@ -105,7 +105,7 @@ def prepared_streams(*, loud: bool) -> Iterator[None]:
 
 
 def _open_closed_descriptors() -> None:
-    """Open closed standard streams. Otherwise the next file to be opened would get the output of such a stream."""
+    """Open the null device for each closed standard stream. Otherwise the next opened file would get the output."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -126,7 +126,7 @@ def can_show_status() -> bool:
 
 
 def show_status(text: str) -> None:
-    """Show a progress line instead of the current activity. Call it in `showing_progress`, if stderr is a terminal."""
+    """Show a progress line instead of the current activity. Call this in `showing_progress`, on a terminal only."""
     global _status  # noqa: PLW0603 - there is one terminal
     with _lock:
         _status = text
@@ -159,7 +159,7 @@ def _show(text: str) -> None:
 
 @contextmanager
 def showing_progress() -> Iterator[None]:
-    """Show the current activity on a terminal during the block. The line appears two seconds after the first report."""
+    """Show the current activity on a terminal during the block. The line appears 2 seconds after the first activity."""
     global _status  # noqa: PLW0603 - there is one terminal
     if not can_show_status():
         yield
@@ -179,7 +179,7 @@ def showing_progress() -> Iterator[None]:
     def set_activity(activity: str) -> None:
         nonlocal current
         current = activity
-        if thread.ident is None:  # not earlier, because the sandbox forks only if there is no other thread
+        if thread.ident is None:  # start late: the sandbox forks only if there is no other thread
             thread.start()
 
     thread = threading.Thread(target=redraw, daemon=True)

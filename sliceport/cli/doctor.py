@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Print the diagnoses, and return whether none is `broken`. Packages that are not installed are not broken."""
+    """Print the diagnoses, and return whether none is `broken`. A missing package does not count as broken."""
     diagnoses = list(_diagnose())
     is_healthy = all(diagnosis.status != "broken" for diagnosis in diagnoses)
     if options.format == "json":
@@ -55,7 +55,7 @@ def _diagnose() -> Iterator[Diagnosis]:
     """Yield the diagnoses of sliceport, Python, packages, formats and engines."""
     yield Diagnosis("sliceport", "ok", __version__)
     yield Diagnosis("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
-    # With the name of the distribution, the files of all installed packages need not be searched.
+    # `diagnose_package` need not search the files of all installed packages if it gets the distribution.
     yield diagnose_package("numpy", "run: pip install numpy", distribution="numpy")
     for module, distribution, extra in _OPTIONAL:
         yield diagnose_package(module, f'run: pip install "sliceport[{extra}]"', distribution=distribution)

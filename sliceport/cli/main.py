@@ -66,9 +66,9 @@ def run_command_line(words: list[str], *, is_supervised: bool) -> int:
 
 def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
     """Parse and run a command line, and return the exit code. If it asks for JSON, also print an error as JSON."""
-    # `doctor` must start even if a format cannot be loaded, because it reports that.
+    # `doctor` must start even if a format cannot be loaded, because it reports such formats.
     installed = [] if words[:1] == ["doctor"] else formats().values()
-    suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]  # "" would end every word
+    suffixes = [suffix for format_ in installed for suffix in format_.suffixes if suffix]  # every word ends with ""
     try:
         options = make_parser(words).parse_args(normalize_words(words, suffixes))
         if hasattr(options, "supervise"):  # a command on a model, which a child process can run
@@ -77,15 +77,14 @@ def _parse_and_run(words: Sequence[str], *, is_supervised: bool) -> int:
             result = options.run(options)  # True without findings, False with findings, an exit code, or None for 0
         return int(not result) if isinstance(result, bool) else (result or CLEAN)
     except SliceportError as error:
-        # argparse returns no options if it rejects a word. So search the words for --json, and for --format json, which
-        # may be abbreviated.
+        # argparse returns no options if it rejects a word, so search the words. --format may be abbreviated.
         if re.search(r"(^| )--(json|f(o\w*)?[ =]json)( |$)", " ".join(words)):
             emit_json({"schema_version": 1, "error": str(error)})
         raise
 
 
 def make_parser(words: Sequence[str] = ()) -> Parser:
-    """Build the parser of the whole command line, or only the part for a command line that starts with `words`."""
+    """Build the parser of the command with which `words` begin, or else of all commands."""
     parser = Parser(
         prog="sliceport", description="Converts slicing between ONNX, OpenVINO and DirectML exactly, and verifies it."
     )

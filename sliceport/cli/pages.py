@@ -20,7 +20,7 @@ def add_pages(command: argparse.ArgumentParser) -> None:
 
 
 def check_page_files(options: argparse.Namespace) -> dict[str, str | None]:
-    """Check that the files of --html and --model-explorer can be written. Return the names; None if not given.
+    """Check that the files of --html and --model-explorer can be written. Return the name of each; None if not given.
 
     Raises:
         UsageError: A file exists and is to be kept, is a folder, or cannot be made.
@@ -36,7 +36,7 @@ def check_page_files(options: argparse.Namespace) -> dict[str, str | None]:
 
 
 def write_pages(pages: Mapping[str, str], *, overwrite: bool) -> None:
-    """Write each text in `pages` to the file that its key names, and print the name. A failed write changes no file.
+    """Write each text in `pages` to the file that its key names, and print the name. A failed write keeps the old file.
 
     Raises:
         UsageError: A file exists and is to be kept, is a folder, or cannot be written.

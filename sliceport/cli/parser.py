@@ -51,14 +51,14 @@ class Parser(argparse.ArgumentParser):
         # Colors are control characters, which must not be escaped.
         emit(self.format_help().rstrip("\n"), is_raw=colored is not None)
 
-    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - for --version
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002 - only --version calls this
         emit(message.rstrip("\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             # The empty choice stands for an option without a value, so it is not named.
             choices = [str(choice) for choice in action.choices if choice != ""]
-            # The argument `kind` is empty, because argparse puts the name of the option before the message.
+            # `unknown_name` gets no kind, because argparse puts the name of the option before the message.
             raise argparse.ArgumentError(action, str(unknown_name("", value, choices)).strip())
 
 

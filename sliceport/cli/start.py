@@ -20,7 +20,7 @@ def main() -> int:
     except Stopped as stopped:
         if stopped.number == signal.SIGINT and sys.stderr is not None:
             print("sliceport: interrupted", file=sys.stderr, flush=True)
-        # A normal exit restores the default handlers, so that another signal could still change the exit code.
+        # A normal exit would restore the default handlers, and another signal could then change the exit code.
         os._exit(128 + stopped.number)
     gc.freeze()  # the process ends, so a search for garbage in its modules is wasted time
     return code

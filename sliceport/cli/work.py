@@ -135,7 +135,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
 def get_answer(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
     """Do the work and return its result.
 
-    A child process does the work if `is_supervised`, which command lines set, or if `options` limit time or memory.
+    A child process does the work if `is_supervised` is set, or if `options` limit time or memory.
 
     Raises:
         SliceportError: The work cannot be done.
@@ -183,7 +183,7 @@ def _describe_end(error: Exception, timeout: float | None, memory: int | None) -
     if isinstance(error, ChildTimedOut) and timeout is not None:
         return f"it takes more than {timeout:g} s; --timeout 0 disables the limit."
     cause = "; the system may have run out of memory" if isinstance(error, ChildKilled) else ""
-    if isinstance(error, ChildCrashed) and memory is not None:  # some libraries do not check what they allocate
+    if isinstance(error, ChildCrashed) and memory is not None:  # some libraries crash if an allocation fails
         cause = f"; it may need more than {memory / 2**20:.0f} MiB of memory, and --memory 0 disables the limit"
     return f"its process {error}{cause}."
 
@@ -195,7 +195,7 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
 
     Raises:
         UsageError: An option cannot be used.
-        ChildLost: The machine ended a process that this one waited for.
+        ChildLost: The machine ended a process that this one waited for, or could not start it.
         SliceportError: The work cannot be done for any other reason.
     """
     output = None if work.output is None else Path(work.output)
@@ -215,9 +215,9 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
             return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements), outcome.files)
-    except ChildLost:  # a SliceportError, but not about the model
+    except ChildLost:  # this SliceportError is not about the model
         raise
-    # The errors are of plain classes, so that the main process need not import the module of a subclass.
+    # Raise plain classes, so that the main process need not import the module of a subclass.
     except UsageError as error:
         raise UsageError(str(error)) from error
     except SliceportError as error:  # only the message of a ModelError may lack the path of the model
