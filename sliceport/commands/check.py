@@ -37,7 +37,7 @@ def _parse_list(text: str) -> list[str]:
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `sliceport.check`, and the kinds of --fail-on."""
     versions = parse_pairs(options.engine_versions, "engine version", "ENGINE=VERSION, as in openvino=2025.2")
-    # Made only to refuse a wrong engine or version before a model is read.
+    # `Selection` refuses a wrong engine or version before a model is read. Its result is not used.
     Selection(None if options.engines is None else tuple(options.engines), versions)
     for kind in options.fail_on:
         if kind not in KINDS:
@@ -73,7 +73,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 def _list_findings(found: NodeFinding, selection: Selection) -> list[Finding]:
     """Return a finding for each selected engine that has the defect of a node, or one finding without an engine."""
-    # An invalid or fragile node is a finding, without an engine, even if no selected engine has a divergence.
+    # An invalid or fragile node is a finding even if no selected engine has a divergence.
     engines = [divergence.engine for divergence in selection.divergences_of(found.defect)] or [""]
     detail = found.detail or found.defect.trigger
     kind, op, name, defect = found.kind, found.op, found.node, found.defect.id

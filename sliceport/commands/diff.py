@@ -97,7 +97,8 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     else:
         report = diff(model, **arguments, tolerance=tolerances)
     if output is not None and reading is not None and reading.next_round is not None:
-        report = replace(report, notes=(*report.notes, reading.next_round.write(output, overwrite=overwrite).text))
+        written = reading.next_round.write(output, overwrite=overwrite)
+        report = replace(report, notes=(*report.notes, written.text))
     elif output is not None and report.part is not None:
         save(report, output, overwrite=overwrite)
     else:
@@ -107,7 +108,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     if page_file is not None:
         files[page_file] = diff_page(report, models)
     if node_data_file is not None:
-        # If the first of two models does not run, the parts belong to that model; otherwise, to the last model.
+        # The node data are for the first of two models if that one does not run, and otherwise for the last model.
         files[node_data_file] = node_data_of_diff(report, models[0 if report.failed_model == "first model" else -1])
     return Outcome(
         is_clean=report.is_equal,
@@ -126,7 +127,7 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
 
     titles = {name: f"--{name}" for name in ("on", "budget", "resume", "seed", "seeds")}
     titles |= {"other": "the second model", "input_shapes": "--input-shapes", "open_sizes": "--input-shapes"}
-    # Two options are not given exactly if they are true: auto=0 is given, and --seeds is 1 by default.
+    # Two options need tests of their own: `open_sizes` may be given as 0, and `seeds` is 1 by default.
     given = {**options, "open_sizes": options.get("open_sizes") is not None, "seeds": options.get("seeds", 1) != 1}
     for name, title in titles.items():
         if given.get(name):

@@ -126,7 +126,7 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
 def replace_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options without `open_sizes`, for a Python function that lacks this argument.
 
-    If there were `open_sizes`, `input_shapes` also gets the shape of each array in `inputs`, and a chosen shape for
+    If `open_sizes` is set, `input_shapes` also gets the shape of each array in `inputs`, and a chosen shape for
     each other input with open sizes.
 
     Raises:
@@ -211,7 +211,7 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
         if dims[:1] == "[" and dims[-1:] == "]":
             dims = dims[1:-1]
         sizes = [dim.strip() for dim in dims.split(",")] if dims else []
-        # A longer number may exceed 64 bits.
+        # A number of more than `_MAX_DIGITS` digits may exceed 64 bits.
         if not name or not all(dim.isdecimal() and len(dim) <= _MAX_DIGITS for dim in sizes):
             raise UsageError(
                 f"input shape {text!r} must be written NAME:1,3,224,224 with sizes from 0 up, of at most "

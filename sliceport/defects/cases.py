@@ -43,7 +43,7 @@ class OnnxCase:
         return f'<ir_version: 8, opset_import: ["" : {self.opset}]> case {self.graph}'
 
     def to_json(self) -> dict[str, Any]:
-        """Return the model as JSON values; see `Case`."""
+        """Return the model as JSON values, with the shape of the data if the case has one."""
         return {"onnx": self.text} | ({} if self.shape is None else {"shape": list(self.shape)})
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class OpenVINOCase:
 
     @classmethod
     def of(cls, op: str, sizes: Sequence[Any], run_time: Collection[str] = (), **options: Any) -> OpenVINOCase:
-        """Return a case from index inputs and masks by their names.
+        """Build a case from index inputs and masks that are given by name.
 
         `run_time` contains the names of the index inputs that are inputs of the model. `options` are the elements of
         index inputs and masks, and attributes of the class, all by name. The `strides` of a StridedSlice default to 1.
@@ -105,7 +105,7 @@ class OpenVINOCase:
         return cls(op, tuple(sizes), tuple(indices.values()), masks, run_time=at_run_time, **options)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the case as JSON values; see `Case`."""
+        """Return the case as JSON values, with defaults filled in."""
         return {
             "op": self.op,
             "sizes": [size if isinstance(size, int) else list(size) for size in self.sizes],
