@@ -65,7 +65,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
-    """Return a finding for each defect that explains a difference, or one if none does; [] without a difference."""
+    """Return a finding for each defect that explains a bad result, or one if none does; [] if the result is clean."""
     if comparison.is_clean:
         return []
     node = comparison.lowered.node
