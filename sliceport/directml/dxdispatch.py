@@ -66,7 +66,7 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
 
 
 def write_model(operator: Operator, name: str, folder: Path) -> None:
-    """Write the DxDispatch model `name`.json and, unless the input exceeds MAX_INPUT_BYTES, `name`.input.npy."""
+    """Write the DxDispatch model to `{name}.json`, and an input of up to MAX_INPUT_BYTES to `{name}.input.npy`."""
     files = [f"{name}.output_{i}.npy" for i in range(len(operator.outputs))]
     data = build_model(operator, name, f"{name}.input.npy", files)
     tensor = operator.input_tensor

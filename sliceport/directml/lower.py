@@ -122,9 +122,9 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
     return calls, aliases
 
 
-def _lower_siblings(nodes_by_position: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
-    """Lower Slices that together tile an axis to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
-    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}  # all are; for mypy
+def _lower_siblings(siblings: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
+    """Lower sibling Slices to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
+    nodes = {i: node for i, node in siblings.items() if isinstance(node, Resolved)}  # always true, but mypy needs it
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}
