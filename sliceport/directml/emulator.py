@@ -69,7 +69,7 @@ def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[
 
 
 def _strides(tensor: BufferTensor) -> tuple[int, ...]:
-    """Return the strides. `packed_strides` is not used, because an oracle shares no code with the lowering."""
+    """Return the strides. `packed_strides` is not used, because the emulator shares no arithmetic with the lowering."""
     if tensor.strides is not None:
         return tensor.strides
     strides, step = [], 1

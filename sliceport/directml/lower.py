@@ -112,7 +112,7 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
     source = state.buffers.locate_input(node)
     cuts_with_aliases = [(cut, state.buffers.find_alias(cut, node, source)) for cut in cuts]
     aliases = [alias for _, alias in cuts_with_aliases if alias is not None]
-    # If nothing reads the node, all outputs are computed, because without a call its verdict would be `empty`.
+    # A node that nothing reads gets calls for all its outputs, because without calls its verdict could be `empty`.
     is_read = any(cut.used for cut in cuts)
     parts = [cut for cut, alias in cuts_with_aliases if alias is None and (cut.used or not is_read)]
     split = _make_split_call(node.element, parts, source, state)

@@ -65,7 +65,7 @@ class Buffers:
         return self._make_view(cut, node, source) if may_be_view else None
 
     def _make_view(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
-        """Return an alias for a strided view of the input's buffer, and store the view; None if DirectML cannot bind it."""
+        """Store a strided view of the input's buffer, and return its alias. Return None if DirectML cannot bind it."""
         region = cut.region
         input_strides = packed_strides(region.input_shape) if source.strides is None else source.strides
         offset = element_offset([selected[0] for selected in region.ranges], input_strides)
