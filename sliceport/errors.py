@@ -61,7 +61,7 @@ class MissingExtra(SliceportError, ImportError):
 
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
-        """Return the error for a package that `extra` installs. `purpose` follows "is needed", such as `by --html`."""
+        """Return the error for a package that `extra` installs. `purpose`, such as `by --html`, follows "is needed"."""
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 

@@ -26,8 +26,8 @@ NUMPY_TYPES = {kind: f"{kind.name[0].lower()}{kind.bits // 8}" for kind in DataT
 def example_input(operator: Operator) -> npt.NDArray[Any]:
     """Return an input buffer for an operator: as many elements as the tensor spans, counting up from 0.
 
-    The count starts again at 0 before it reaches numbers that the type cannot hold exactly. Unless it starts
-    again, each value in an output shows which element of the input was copied.
+    The count starts again at 0 before it reaches numbers that the type cannot hold exactly. If it never
+    starts again, each value in an output shows which element of the input was copied.
     """
     tensor = operator.input_tensor
     dtype = np.dtype(f"<{NUMPY_TYPES[tensor.data_type]}")

@@ -163,9 +163,9 @@ class StridedCopy:
         """Whether the stride of `axis` equals the extent of the next axis, in the input and in every output.
 
         In an output, the stride of an axis with one selected index has no meaning. If the next axis has one index,
-        the output is not compared. If `axis` has one index, an axis further out is compared instead: the nearest one
-        with several indices, as long as the input is contiguous in between. Without this rule, the axes on both sides
-        of `axis` could be merged although nothing has compared their strides.
+        the output is skipped. If `axis` has one index, the nearest outer axis with several indices takes its place, as
+        long as the input is contiguous in between. Without this rule, that axis and the next axis could be merged,
+        although their strides were never compared.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):

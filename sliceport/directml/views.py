@@ -52,8 +52,8 @@ class Buffers:
         """Return an alias for an output that can be read in its input's buffer. Return None if it needs a copy.
 
         Two kinds of outputs can be read there: the whole input in the same layout and, with `Options.views`, a forward
-        slice whose output has no requested layout. An output that is not the whole packed buffer becomes a view, a
-        strided tensor that DirectML must be able to bind. Views are stored, so that later nodes read them.
+        slice whose output has no requested layout. An output that is not the whole packed buffer becomes a view: a
+        strided tensor, which DirectML must be able to bind. Views are stored, so that later nodes read them.
         """
         region = cut.region
         is_whole = region.selects_all and has_same_layout(region, source.strides, self.output_strides(cut))
