@@ -13,7 +13,7 @@ def try_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> Itera
     """Yield the entry points of a group in the order of their names, each with the object that it loads.
 
     A UsageError replaces an object that cannot be loaded, is unsuitable, or has the name of an earlier object.
-    `describe_misfit` returns why an object is unsuitable, as the end of a sentence, or else an empty string.
+    `describe_misfit` returns why an object is unsuitable, as the end of a sentence; empty for a suitable object.
     """
     names: set[str] = set()
     for point in sorted(metadata.entry_points(group=group), key=lambda point: point.name):
@@ -37,7 +37,7 @@ def load_entry_points(group: str, describe_misfit: Callable[[Any], str]) -> dict
     """Return the registered objects by their `name` attribute, in the order of the entry points' names.
 
     Raises:
-        UsageError: An object cannot be loaded, is unsuitable, or has the name of another one; see `try_entry_points`.
+        UsageError: An object cannot be loaded, is unsuitable, or has an earlier object's name; see `try_entry_points`.
     """
     objects: dict[str, Any] = {}
     for _, loaded in try_entry_points(group, describe_misfit):

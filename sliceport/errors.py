@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Rule = Literal["list", "sizes", "count", "no sizes", "uneven", "num_outputs above", "num_outputs below"]
-"""Rules for the parameters of a slicing node that have entries of their own in the table of defects."""
+"""Rules for parameters of slicing nodes. The table of defects has a separate entry for each of these rules."""
 
 
 class SliceportError(Exception):
@@ -61,7 +61,7 @@ class MissingExtra(SliceportError, ImportError):
 
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtra:
-        """Return the error for a package that `extra` installs. `purpose` follows "is needed", such as `by --html`."""
+        """Return the error for a package that `extra` installs. `purpose`, such as `by --html`, follows "is needed"."""
         return cls(f'{package} is needed {purpose}, but it is not installed; run: pip install "sliceport[{extra}]".')
 
 
@@ -73,7 +73,7 @@ _LACKS_OF_MEMORY = (
     r"Failed to allocate memory for requested buffer of size \d+",  # onnxruntime
 )
 _OUT_OF_MEMORY = re.compile(
-    # Such a text ends the message. Before it may be its place: `file.cc:9 name(…)`, or on Windows `file.cc:9 ns::name`.
+    # A message ends with such a text. A place may precede it: `file.cc:9 name(…)`, on Windows `file.cc:9 ns::name`.
     rf"(?m)^(.*([:)\]]|::\w+) +)?({'|'.join(_LACKS_OF_MEMORY)})\s*\Z"
     r"|^ *what\(\): +std::bad_alloc$"  # a C++ program that ends prints this
 )
@@ -92,7 +92,7 @@ def list_causes(error: BaseException | None) -> Iterator[BaseException]:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error, or one that led to it, means that there was not enough memory."""
     for cause in list_causes(error):
-        # A message of sliceport may quote a name that looks like such an error, so only the stderr of a child counts.
+        # A SliceportError may quote a name that looks like a lack of memory, so only a child's `stderr` counts.
         text = getattr(cause, "stderr", "") if isinstance(cause, SliceportError) else str(cause)
         is_enomem = isinstance(cause, OSError) and cause.errno == errno.ENOMEM  # its text differs between systems
         if isinstance(cause, MemoryError) or is_enomem or _OUT_OF_MEMORY.search(text):
@@ -119,7 +119,7 @@ class Refusal:
     """The reason why a node is not lowered: a stable code for programs and a sentence for people.
 
     Codes:
-      * `invalid`: the node breaks its operator's specification.
+      * `invalid`: the node breaks its operator's specification, or an output may overlap itself in its layout.
       * `missing_shape`: the shape of its input is not known.
       * `dynamic_parameter`: starts, ends, axes, steps or split are known at run time only.
       * `missing_parameter`: a parameter is stored in an external data file that does not exist.

@@ -63,12 +63,12 @@ class Result:
 
     @property
     def is_written(self) -> bool:
-        """Whether the changed model was written to its file, or returned if the argument was a model in memory."""
+        """Whether the changed model was written or returned. A failed verification prevents both."""
         return self.verification is None or self.verification.is_equal
 
     @property
     def is_clean(self) -> bool:
-        """Whether `is_written` is true and nothing is left to do."""
+        """Whether `is_written` is true and every node that needs a change was changed."""
         return self.is_written and self.changes.is_complete
 
     def to_json(self) -> dict[str, Any]:
@@ -106,8 +106,8 @@ class Format(Protocol):
         packages: The packages whose objects are models of this format.
         reference: The name and the description of the engine that computes the expected values of a comparison.
         default_executors: The names of the engines that take part in a comparison by default, besides validators.
-        targets: The engines that models can be hardened for, each with the suffixes of files of other formats that can
-            also be hardened for it.
+        targets: The engines that models of this format can be hardened for, each with suffixes. Files of
+            other formats that have these suffixes can be hardened for the engine, too.
         optimizers: The optimizers of whole graphs that `rewrite` can use. The first is the default.
     """
 
@@ -127,7 +127,7 @@ class Format(Protocol):
         """Lower every Slice, StridedSlice and Split of a file or an object to DirectML operators."""
 
     def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
-        """Find the nodes of a file or an object that are invalid, fragile, or have a defect on an engine."""
+        """Find invalid and fragile nodes of a file or an object, and nodes with a defect on an engine."""
 
     def compare(self, model: Any, **options: Any) -> Report:
         """Compare the outputs that engines compute for the slicing nodes of a file or an object."""
@@ -140,7 +140,7 @@ class Format(Protocol):
         """
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
-        """Simplify the slicing of a model by passes, by default those of `passes()[0]`; see `harden` for `output`."""
+        """Simplify the slicing of a model by `passes`; None means the default passes. See `harden` for `output`."""
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
         """Rewrite the nodes that the engine `target` computes wrongly or refuses.
@@ -168,8 +168,8 @@ class ManyFiles(Protocol):
     def files_beside(self, model: Path) -> tuple[str, ...]:
         """Return the sorted names of the further files of a model, such as its weights, relative to its folder.
 
-        These files need not exist, and none is outside the folder. If `model` is not a model, the result is empty, and
-        no error is raised.
+        The files need not exist, but all names stay inside the folder. If `model` is not a model, the result is empty,
+        and no error is raised.
         """
 
 
@@ -180,10 +180,10 @@ class NamesNodes(Protocol):
     def node_ids(self, model: Path) -> dict[str, dict[str, str]]:
         """Return the ids that Model Explorer gives to the nodes of each graph.
 
-        The keys are the ids of the graphs, and the main graph is first. Each value maps the names of nodes, and of
-        their outputs, to the ids of the nodes. The id of a body is the id of its node, a slash and the attribute's
-        name. If Model Explorer shows a body inside the main graph, the mapping of the main graph also has the nodes
-        of the body. The keys of these nodes begin with the id of the body and a slash.
+        The keys are the ids of the graphs, and the main graph is first. Each value maps the name of each node,
+        and the names of its outputs, to the id of the node. The id of a body is the id of its node, a slash and the
+        attribute's name. If Model Explorer shows a body inside the main graph, the mapping of the main graph also has
+        the nodes of the body. The keys of these nodes begin with the id of the body and a slash.
 
         Raises:
             ModelError: The model cannot be read or represented.
@@ -264,7 +264,7 @@ def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[
         candidates = list(formats().values())
     for format_ in candidates:
         for engine, suffixes in format_.targets.items():
-            # A target fits models of its own format, and files of other formats that end in one of its suffixes.
+            # A target fits models of its own format, and all files whose names end in one of its suffixes.
             if target in (None, engine) and (format_ is model_format or name.endswith(suffixes)):
                 return format_, engine
     described = f"'{name}'" if name else f"an object of {type(model).__module__.partition('.')[0]}"

@@ -67,7 +67,7 @@ class Change:
             return "left as it is" if is_contested else "not fixed, because no replacement is known to be right"
         if self.replacement == NOTHING:
             return "removed"
-        return f"now {'another ' * (self.replacement == self.op)}{self.replacement}"
+        return f"now {'another ' if self.replacement == self.op else ''}{self.replacement}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as JSON values."""
@@ -80,7 +80,7 @@ class Change:
 
 
 def state_reason(target: str, defects: Sequence[Defect] = ()) -> str:
-    """Return the reason to change a node: its defects or, if it has none, that it is not in the form for `target`."""
+    """Return the reasons of `defects`. Without defects, the reason is that a node is not in the form for `target`."""
     return "; ".join(defect.reason for defect in defects) or f"not in the form for {target}"
 
 
@@ -136,7 +136,7 @@ class Hardening:
         ]
         lines = group_nodes([*changes, *(node.to_finding() for node in self.invalid)], verbose=verbose)
         rewritten = sum(change.replacement is not None for change in self.changes)
-        version = self.version.partition("-")[0]  # OpenVINO adds its commit
+        version = self.version.partition("-")[0]  # OpenVINO appends its commit after a hyphen
         reason = state_reason(self.target) if self.is_form else f"with a defect of {self.target} {version}"
         summary = f"{count_of(len(self.changes), 'node')} {reason}"
         if self.changes:

@@ -35,7 +35,7 @@ def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[
 
 
 def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequence[DeclaredDim]]:
-    """Return the declared shapes that have an open axis. Leave out inputs in `given` and of unknown rank."""
+    """Return the declared shapes that have an open axis. Leave out inputs in `given`, and inputs of unknown rank."""
     return {
         name: shape
         for name, shape in declared.items()
@@ -44,7 +44,7 @@ def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequ
 
 
 def _sizes_of_symbols(declared: DeclaredShapes, given: InputShapes) -> dict[str, int]:
-    """Return the sizes that `given` implies for the symbols in the declared shapes of its inputs."""
+    """Return the sizes that the shapes in `given` imply for symbols of the declared shapes."""
     # Not strict: the lengths differ if the rank of an input is unknown.
     pairs = [pair for name, shape in given.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
     return {dim: size for dim, size in pairs if isinstance(dim, str)}
@@ -59,13 +59,13 @@ def choose_sizes(
     """Return shapes for the inputs that have open axes.
 
     Each symbol gets a prime of its own, so that a model that mixes up axes fails. Each open size without a symbol gets
-    another prime. An expression of symbols (`past + 1`) gets its value if that is at least 1, otherwise another prime.
-    A size with bounds gets a size within them. Inputs in `given` and inputs of unknown rank are left out.
+    another prime. An expression of symbols (`past + 1`) gets its value or, if this is not at least 1, another prime.
+    An open size with bounds gets a size within the bounds. Inputs in `given` and inputs of unknown rank are left out.
 
     Args:
         declared: The shapes that a model declares, by input.
         given: Shapes that the caller has set, by input. A size that they imply for a symbol also holds in other inputs.
-        leading: The first prime for open sizes of axis 0, and for symbols that occur on axis 0 first.
+        leading: The first prime for open sizes of axis 0, and for symbols whose first occurrence is on axis 0.
         other: The first prime for all other open sizes.
 
     >>> choose_sizes({"x": ("batch", 3, None), "mask": ("batch", "2*batch + 1"), "y": (4,), "z": None})
@@ -131,7 +131,7 @@ def choose_symbol_sizes(
 
 
 def evaluate_formula(symbol: str, sizes: Mapping[str, int]) -> int | None:
-    """Return the value of a formula such as `past+1`; None for another text, a missing size or a division by 0.
+    """Return the value of a formula such as `past+1`; None for any other text, a missing size or a division by 0.
 
     >>> evaluate_formula("2*past + 1", {"past": 3})
     7
@@ -143,8 +143,8 @@ def evaluate_formula(symbol: str, sizes: Mapping[str, int]) -> int | None:
 def _take_prime(taken: set[int], first: int, allowed: range | None = None) -> int:
     """Return the least prime that is at least `first` and not in `taken`, and add it to `taken`.
 
-    If `first` is not in `allowed`, start at the least allowed number. If no allowed prime is left from the start on,
-    return the largest allowed number, which may be in `taken`. None, or an empty range, allows every number.
+    If `allowed` is None or empty, all numbers are allowed. If `first` is not allowed, the search starts at the least
+    allowed number. If the search finds no prime, return the largest allowed number, which may be in `taken`.
     """
     allowed = allowed or range(INT64_MAX)
     start = allowed.index(first) if first in allowed else 0

@@ -17,14 +17,14 @@ def say(activity: str) -> None:
 
 
 def announce(message: str) -> None:
-    """Report something that the user should not miss but that is not an error, such as waiting for a worker."""
+    """Report an important event other than an error. An example is a wait for a worker."""
     for _, listener in _listeners:
         listener(message)
 
 
 @contextmanager
 def listen_to_progress(activity: Listener = lambda _: None, announcement: Listener = lambda _: None) -> Iterator[None]:
-    """Call `activity` for each message of `say`, and `announcement` for each of `announce`, inside the `with` block."""
+    """Inside the `with` block, pass messages of `say` to `activity`, and messages of `announce` to `announcement`."""
     entry = (activity, announcement)
     _listeners.append(entry)
     try:

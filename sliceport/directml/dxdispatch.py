@@ -26,8 +26,8 @@ NUMPY_TYPES = {kind: f"{kind.name[0].lower()}{kind.bits // 8}" for kind in DataT
 def example_input(operator: Operator) -> npt.NDArray[Any]:
     """Return an input buffer for an operator: as many elements as the tensor spans, counting up from 0.
 
-    The count starts again at 0 before it reaches numbers that the type cannot hold exactly. Unless it starts
-    again, each value in an output shows which element of the input was copied.
+    The count starts again at 0 before it reaches numbers that the type cannot hold exactly. If it never
+    starts again, each value in an output shows which element of the input was copied.
     """
     tensor = operator.input_tensor
     dtype = np.dtype(f"<{NUMPY_TYPES[tensor.data_type]}")
@@ -66,7 +66,7 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
 
 
 def write_model(operator: Operator, name: str, folder: Path) -> None:
-    """Write the DxDispatch model `name`.json and, unless the input exceeds MAX_INPUT_BYTES, `name`.input.npy."""
+    """Write the DxDispatch model to `{name}.json`, and an input of up to MAX_INPUT_BYTES to `{name}.input.npy`."""
     files = [f"{name}.output_{i}.npy" for i in range(len(operator.outputs))]
     data = build_model(operator, name, f"{name}.input.npy", files)
     tensor = operator.input_tensor

@@ -34,8 +34,8 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
     Args:
         operator: The descriptor; it is checked first.
         data: The input buffer's bytes from the start of the tensor to its last element or beyond.
-        outputs: Initial contents of the output buffers, which are not changed. The size of each is its tensor's
-            TotalTensorSizeInBytes. By default all bytes are FILL.
+        outputs: Initial contents of the output buffers, each of its tensor's TotalTensorSizeInBytes. These arrays are
+            not changed. By default all bytes are FILL.
 
     Returns:
         The contents of the output buffers after the run.
@@ -59,7 +59,7 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
 
 
 def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[np.generic]:
-    """View `data` as unsigned integers as wide as the tensor's elements. Raise InvalidDescriptor if it is too small."""
+    """View `data` as unsigned integers of the elements' width. Raise InvalidDescriptor if `data` is too small."""
     width = tensor.data_type.bits // 8
     extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.sizes, _strides(tensor), strict=True))
     if data.size < extent * width:
@@ -69,7 +69,7 @@ def _view_elements(data: Bytes, tensor: BufferTensor, name: str) -> npt.NDArray[
 
 
 def _strides(tensor: BufferTensor) -> tuple[int, ...]:
-    """Return the strides. `packed_strides` is not used, because an oracle shares no code with the lowering."""
+    """Return the strides. `packed_strides` is not used, because the emulator shares no arithmetic with the lowering."""
     if tensor.strides is not None:
         return tensor.strides
     strides, step = [], 1

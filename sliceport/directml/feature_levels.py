@@ -34,7 +34,7 @@ class FeatureLevel(IntEnum):
         """Return the level that `text` names, such as "6.4". A `FeatureLevel` is returned unchanged.
 
         Raises:
-            UsageError: DirectML has no such level, or `text` is of another type.
+            UsageError: DirectML has no such level, or `text` is neither a str nor a FeatureLevel.
 
         >>> FeatureLevel.parse("4.1").name
         'V4_1'

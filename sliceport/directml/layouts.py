@@ -102,6 +102,6 @@ def has_same_layout(region: Region, input_strides: Strides | None, output_stride
 
 
 def _strides_of_longer_axes(shape: Sequence[int], strides: Strides | None) -> list[int]:
-    """Return the strides of the axes longer than 1, which alone decide where elements lie. None means packed."""
+    """Return the strides of axes longer than 1; only these matter. If `strides` is None, the tensor is packed."""
     strides = packed_strides(shape) if strides is None else strides
     return [stride for size, stride in zip(shape, strides, strict=True) if size != 1]

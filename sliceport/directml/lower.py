@@ -112,7 +112,7 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
     source = state.buffers.locate_input(node)
     cuts_with_aliases = [(cut, state.buffers.find_alias(cut, node, source)) for cut in cuts]
     aliases = [alias for _, alias in cuts_with_aliases if alias is not None]
-    # If nothing reads the node, all outputs are computed, because without a call its verdict would be `empty`.
+    # A node that nothing reads gets calls for all its outputs, because without calls its verdict could be `empty`.
     is_read = any(cut.used for cut in cuts)
     parts = [cut for cut, alias in cuts_with_aliases if alias is None and (cut.used or not is_read)]
     split = _make_split_call(node.element, parts, source, state)
@@ -122,9 +122,9 @@ def _lower_cuts(node: Resolved, state: _Lowering) -> tuple[list[Call], list[Alia
     return calls, aliases
 
 
-def _lower_siblings(nodes_by_position: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
-    """Lower Slices that together tile an axis to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
-    nodes = {i: node for i, node in nodes_by_position.items() if isinstance(node, Resolved)}  # all are; for mypy
+def _lower_siblings(siblings: dict[int, SlicingNode], state: _Lowering) -> dict[int, LoweredNode]:
+    """Lower sibling Slices to one SPLIT. Return an empty dict if SPLIT cannot compute them."""
+    nodes = {i: node for i, node in siblings.items() if isinstance(node, Resolved)}  # always true, but mypy needs it
     first = next(iter(nodes.values()))
     if first.element not in ELEMENT_BITS:
         return {}

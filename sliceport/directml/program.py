@@ -99,12 +99,12 @@ class LoweredNode:
 
     @property
     def operators(self) -> set[str]:
-        """The operators that its calls run, by their names in DirectML.h."""
+        """The names of the operators that the node's calls run, as in DirectML.h."""
         return {call.operator.schema.type for call in self.calls}
 
     @property
     def resolved(self) -> Resolved:
-        """The node, which is a `Resolved` if the verdict is `lowered`, `alias` or `empty`. Do not use it otherwise."""
+        """The node as a `Resolved`. Use this only if the verdict is `lowered`, `alias` or `empty`."""
         assert isinstance(self.node, Resolved)
         return self.node
 
@@ -169,7 +169,7 @@ class Program:
         return html_table(self._describe_counts(), columns, rows)
 
     def _describe_counts(self) -> str:
-        """Return the number of nodes by verdict in words."""
+        """Return the numbers of nodes, in total and by verdict, in words."""
         counts = [f"{count} {verdict}" for verdict, count in self.summary.items() if count and verdict != "total"]
         total = count_of(len(self.nodes), "slicing node")
         return f"{total}: {', '.join(counts)}" if counts else total
@@ -199,14 +199,14 @@ class Program:
         """Write `program.json`, `program.hpp`, and DxDispatch files for each call into a new folder.
 
         The annotated model is written, too, unless `source` is None. The folder is written under another name and then
-        renamed, so that it is never seen incomplete. With `overwrite`, this replaces the folder of an earlier `write`.
+        renamed, so that it is never seen incomplete. With `overwrite`, the folder of an earlier `write` is replaced.
 
         Raises:
             UsageError: The folder cannot be written, or it exists and must not be replaced.
             ModelError: The annotated model cannot be written.
         """
-        # With `overwrite`, a folder that holds only these files is replaced. An earlier `write` may have left an ONNX
-        # model, although this model has another format.
+        # `overwrite` replaces a folder only if it holds no files but those listed here. `model.onnx` is always among
+        # them, because the earlier program may be of an ONNX model.
         models = {"model.onnx"} if self.source is None else {"model.onnx", self.source.file_name}
         files = [f"dxdispatch/[0-9]*.{suffix}" for suffix in ("json", "input.npy", "output_[0-9]*.npy")]
         others = ("program.hpp", *sorted(models), *files)

@@ -11,9 +11,9 @@ from sliceport.slicing.tiling import find_tilings
 
 
 def group_siblings(nodes: Sequence[SlicingNode]) -> dict[int, list[int]]:
-    """Group the Slices that together tile an axis of a value. Return the group of each such Slice.
+    """Group the Slices that together tile an axis of a value.
 
-    Slices are given by their positions in `nodes`. The positions in a group are in order along the axis.
+    The result maps the position in `nodes` of each such Slice to the positions of its group, in order along the axis.
     """
     regions: dict[int, Region] = {}
     ranges_by_axis: dict[tuple[tuple[str, ...], str, int], dict[int, range]] = defaultdict(dict)

@@ -19,8 +19,8 @@ from sliceport.slicing import Region, coalesce
 class StridedCopy:
     """A copy of elements from one input buffer to one or more output buffers.
 
-    The axes are listed from outermost to innermost. Axes of one element are left out, except an axis whose
-    elements `recast` has put into one larger element. So the copy of a single element has no axes.
+    The axes are listed from outermost to innermost. Axes of one element are left out, so the copy of a
+    single element has no axes. But `recast` keeps an axis whose elements it has put into one larger element.
 
     Attributes:
         sizes: Input size per axis.
@@ -59,7 +59,7 @@ class StridedCopy:
         shape = regions[0].input_shape
         all_packed = input_strides is None and all(strides is None for strides in output_strides)
         if all_packed and split_axis is None:
-            # A shortcut for most copies: merged axes of packed tensors are packed again.
+            # A shortcut for most copies: packed tensors are still packed after axes are merged.
             sizes, selected, _ = coalesce(shape, regions[0].ranges)
             output = packed_strides([len(indices) for indices in selected])
             return cls(tuple(sizes), packed_strides(sizes), (tuple(selected),), (output,))
@@ -87,7 +87,7 @@ class StridedCopy:
         return all(strides[-1:] == (1,) for strides in (self.input_strides, *self.output_strides))
 
     def recast(self, carrier: Carrier) -> StridedCopy | None:
-        """Return the copy of the same bytes as elements of another data type, which may be wider or narrower.
+        """Return a copy that moves the same bytes as this one, in elements of the carrier's width.
 
         Return None if several elements share a carrier element and the copy does not move all of them together, in the
         same order.
@@ -139,10 +139,10 @@ class StridedCopy:
         """Return this copy with axes merged by `coalesce` if they are contiguous in the input and in every output."""
         contiguous = [self._is_contiguous(axis) for axis in range(len(self.sizes) - 1)]
         merged = [coalesce(self.sizes, ranges, contiguous) for ranges in self.selected]
-        # Only a SPLIT has several outputs. They all select the whole of every axis but the split axis, so the same axes
+        # Only a SPLIT has several outputs. Each output selects all axes whole, except the split axis, so the same axes
         # merge for each output.
         sizes, _, innermost = merged[0]
-        # `innermost[i]` is the last of the original axes that became merged axis i. `groups[i]` is their range.
+        # `groups[i]` is the range of the original axes that became merged axis i. `innermost[i]` is the last of them.
         groups = [range(0 if i == 0 else innermost[i - 1] + 1, last + 1) for i, last in enumerate(innermost)]
         output_strides = tuple(
             tuple(_take_innermost_stride(group, counts, strides) for group in groups)
@@ -163,9 +163,9 @@ class StridedCopy:
         """Whether the stride of `axis` equals the extent of the next axis, in the input and in every output.
 
         In an output, the stride of an axis with one selected index has no meaning. If the next axis has one index,
-        the output is not compared. If `axis` has one index, an axis further out is compared instead: the nearest one
-        with several indices, as long as the input is contiguous in between. Without this rule, the axes on both sides
-        of `axis` could be merged although nothing has compared their strides.
+        the output is skipped. If `axis` has one index, the nearest outer axis with several indices takes its place, as
+        long as the input is contiguous in between. Without this rule, that axis and the next axis could be merged,
+        although their strides were never compared.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):
@@ -237,11 +237,11 @@ def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
     An input axis with several selected indices gets the stride of the output axis that it becomes, from `strides`. An
     input axis with one selected index gets 1.
     """
-    # Only axes of size 1 are added or dropped, so output axes longer than 1 match, in order, ranges longer than 1.
+    # A region adds or drops only axes of size 1, so its ranges and output axes longer than 1 correspond in order.
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the stride of the innermost axis in `group` whose count exceeds 1. If no count does, any stride fits."""
+    """Return the stride of the innermost axis in `group` whose count exceeds 1, or any stride if all counts are 1."""
     return next((strides[axis] for axis in reversed(group) if counts[axis] > 1), strides[group[-1]])

@@ -183,7 +183,7 @@ class BufferTensor:
 
     @property
     def physical_size(self) -> int:
-        """Number of elements of the buffer that the tensor spans, from first to last; 0 for an empty tensor."""
+        """Number of buffer elements from the tensor's first element to its last; 0 for an empty tensor."""
         return _span(self.sizes, self.strides)
 
     @property
@@ -196,8 +196,8 @@ class BufferTensor:
     def may_overlap(self) -> bool:
         """Whether two elements may share an address.
 
-        The answer is exact for nested layouts (packed, padded, permuted), for broadcast layouts, which overlap, and for
-        all tensors of up to 65536 elements. Every other tensor counts as overlapping.
+        The answer is exact for nested layouts (packed, padded, permuted) and for tensors of up to 65536 elements. Every
+        other tensor counts as overlapping, which is right for broadcast layouts.
         """
         if self.strides is None:
             return False

@@ -32,7 +32,7 @@ class Buffers:
         self._outputs: dict[tuple[tuple[str, ...], str], Location] = {}
 
     def locate_input(self, node: Resolved) -> Location:
-        """Return the location of a node's input."""
+        """Return the location of a node's input, which may be an output of a node in an outer graph."""
         outermost = 0 if node.may_capture else len(node.scope)
         for depth in range(len(node.scope), outermost - 1, -1):
             if (output := self._outputs.get((node.scope[:depth], node.input))) is not None:
@@ -41,7 +41,7 @@ class Buffers:
         return Location(Binding(node.input), find_strides(self._options.input_layout, node.input, shape))
 
     def store_output(self, cut: Cut, node: Resolved) -> None:
-        """Store the location of an output that a lowered node writes, for later nodes. A view keeps its location."""
+        """Store the location of an output, for later nodes. A view keeps the location that `_make_view` stored."""
         self._outputs.setdefault((node.scope, cut.output), Location(Binding(cut.output), self.output_strides(cut)))
 
     def output_strides(self, cut: Cut) -> Strides | None:
@@ -52,20 +52,20 @@ class Buffers:
         """Return an alias for an output that can be read in its input's buffer. Return None if it needs a copy.
 
         Two kinds of outputs can be read there: the whole input in the same layout and, with `Options.views`, a forward
-        slice whose output has no requested layout. An output that is not the whole packed buffer becomes a view, a
-        strided tensor that DirectML must be able to bind. Views are stored, so that later nodes read them.
+        slice whose output has no requested layout. An output that is not the whole packed buffer becomes a view: a
+        strided tensor, which DirectML must be able to bind. Views are stored, so that later nodes read them.
         """
         region = cut.region
         is_whole = region.selects_all and has_same_layout(region, source.strides, self.output_strides(cut))
         if is_whole and source.strides is None:
-            return Alias(cut.output, source.binding.value)  # no strides: not a view, so without an offset
+            return Alias(cut.output, source.binding.value)  # a source without strides is not a view, so its offset is 0
         is_forward = all(selected.step > 0 for selected in region.ranges)
         has_layout = is_requested(self._options.output_layout, cut.output, len(region.output_shape))
         may_be_view = is_whole or (self._options.views and is_forward and not has_layout)
         return self._make_view(cut, node, source) if may_be_view else None
 
     def _make_view(self, cut: Cut, node: Resolved, source: Location) -> Alias | None:
-        """Return a strided view of the input's buffer, and store it. Return None if DirectML cannot bind it."""
+        """Store a strided view of the input's buffer, and return its alias. Return None if DirectML cannot bind it."""
         region = cut.region
         input_strides = packed_strides(region.input_shape) if source.strides is None else source.strides
         offset = element_offset([selected[0] for selected in region.ranges], input_strides)
@@ -98,7 +98,7 @@ class Buffers:
 
 def _find_view_strides(region: Region, input_strides: Strides) -> Strides:
     """Return the strides of the region's output in the buffer of its input. An axis of size 1 gets 0."""
-    # Only axes of size 1 are added or dropped, so output axes longer than 1 match, in order, ranges longer than 1.
+    # A region adds or drops only axes of size 1, so its ranges and output axes longer than 1 correspond in order.
     axes = zip(region.ranges, input_strides, strict=True)
     strides = iter([selected.step * stride for selected, stride in axes if len(selected) > 1])
     return tuple(0 if size == 1 else next(strides) for size in region.output_shape)

@@ -175,7 +175,7 @@ def compare_node(
     byte_count = 0
     for cut in node.cuts:  # one for each output
         if not cut.output or (cut.output not in actual and not cut.used):
-            continue  # the output has no name, or nothing reads it, so that an engine may leave it out
+            continue  # the output has no name, or the engine left it out and nothing reads it
         expected = values[cut.output]
         bits = ELEMENT_BITS.get(node.element, 8)  # strings have no bits, but only empty slices of them are compared
         detail = _describe_difference(expected, actual.get(cut.output), cut.region.output_shape, bits)
@@ -211,7 +211,7 @@ def _run_operators(
 ) -> dict[str, Bytes]:
     """Run the calls of a node that are not in `cache`, and return the bytes of each output of the node by name."""
     cuts = lowered.resolved.cuts
-    # Empty outputs and aliases need no operator. Comparisons lower without views, so an alias is a whole tensor.
+    # Empty outputs and aliases need no operator. Comparisons use no views, so an alias is a whole tensor.
     actual: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in cuts if cut.region.is_empty}
     for alias in lowered.aliases:
         actual[alias.output] = values[alias.value].data
@@ -231,12 +231,12 @@ def _bound_bytes(call: Call, values: Mapping[str, TensorBytes]) -> Bytes:
 
 
 def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tuple[int, ...], bits: int) -> str:
-    """Return a clause with a full stop about a wrong output or a wrong shape in `expected`; empty if both are right.
+    """Return the first problem of an output, as the end of a sentence; empty if the output is right.
 
     Args:
         expected: The expected output.
         actual: The computed bytes, which may be padded to a multiple of 4; None if the output is missing.
-        shape: The output shape of the node's Region, which `expected` should have.
+        shape: The output shape of the node's Region. Another shape of `expected` is a problem, too.
         bits: The size of an element in bits.
     """
     if expected.shape != shape:
@@ -249,7 +249,7 @@ def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tup
     unequal = np.flatnonzero(expected.data != actual[:size])
     if not unequal.size:
         return ""
-    # A byte contains several elements of less than 8 bits. The index is that of the first element in the byte.
+    # Several elements of less than 8 bits share a byte. The message has the index of the first element in the byte.
     width, elements_per_byte = max(bits // 8, 1), 8 // min(bits, 8)
     position = int(unequal[0]) // width
     index = [int(i) for i in np.unravel_index(position * elements_per_byte, shape)]
@@ -267,7 +267,7 @@ def reproducing_command(
     seed: int,
     executors: Sequence[str] | None,
 ) -> str:
-    """Return the command that repeats a comparison. If `executors` is None, name no engines.
+    """Return the command that repeats a comparison. If `executors` is None, it names no engines.
 
     The command has no `--input`. If inputs were given, the caller adds a remark about them.
     """

@@ -188,12 +188,10 @@ class ModelEngine(_Named, Protocol):
 
 @runtime_checkable
 class NamesCause(Protocol):
-    """A model engine with an optional method that names the component of the engine that computes wrongly."""
+    """A model engine with an optional method that finds which component of the engine computes wrongly."""
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return a sentence about the component of the engine that is to blame; empty if nothing is known.
-
-        The sentence has no full stop.
+        """Return a sentence, without its full stop, that blames a component of the engine; empty if no cause is known.
 
         Args:
             options: The options of the engine in the run that fails.

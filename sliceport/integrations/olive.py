@@ -31,7 +31,7 @@ def _option(type_: Any, default: Any, description: str) -> PassConfigParam:
     return PassConfigParam(type_=type_, default_value=default, description=description)
 
 
-_VERIFY = _option(bool, False, "Whether to run the model before and after, and to fail if the outputs differ.")
+_VERIFY = _option(bool, False, "Whether to run the model before and after the pass, and to fail if the outputs differ.")
 
 
 class _SliceportPass(Pass):

@@ -26,7 +26,7 @@ class EngineRunner(BaseRunner):
     Args:
         model: A file's path, or an object that `sliceport.diff` accepts.
         engine: The engine with its options, as in `onnxruntime-dml` or `openvino-cpu:precision=f32`.
-        name: The name of the runner; by default the engine's.
+        name: The name of the runner; by default `engine`.
     """
 
     def __init__(self, model: Any, engine: str, name: str | None = None) -> None:
@@ -49,7 +49,7 @@ class EngineRunner(BaseRunner):
             name: None if dims is None else [dim if isinstance(dim, int) else None for dim in dims]
             for name, dims in declared_shapes(self._model).items()
         }
-        # The types of inputs are known only from the arrays of `make_inputs`. Each open size is 1 there.
+        # Only the arrays of `make_inputs` show the types of inputs. In these arrays, each open size is 1.
         sizes = {name: tuple(1 if dim is None else dim for dim in dims or ()) for name, dims in shapes.items()}
         metadata = TensorMetadata()
         for name, value in self._graph.make_inputs({}, sizes, seed=0, attempt=0).items():
@@ -60,7 +60,7 @@ class EngineRunner(BaseRunner):
         """Run the engine and return the outputs by name.
 
         Raises:
-            RunFailed, MemoryError, MissingExtra, UsageError, ChildLost: See `Side.run`.
+            RunFailed, MemoryError, MissingExtra, UsageError, ChildLost: The run fails; `Side.run` lists the causes.
         """
         # Not `ascontiguousarray`, which makes a vector of a scalar.
         inputs = {name: np.asarray(array.to_numpy(value), order="C") for name, value in feed_dict.items()}
@@ -89,8 +89,8 @@ class CompareOutputs:
             self._moved |= {name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name)}
 
     def __call__(self, iter_result0: Mapping[str, Any], iter_result1: Mapping[str, Any]) -> OrderedDict[str, bool]:
-        """Map the name of each output to whether it is right, and log an error for each output that is not."""
-        # Polygraphy passes the outputs of two runners. Those of the second one are the expected outputs.
+        """Return by name whether each output is right, and log an error for each wrong output."""
+        # Polygraphy passes the outputs of two runners. The second runner computes the expected outputs.
         actual, expected = (
             {name: np.asarray(array.to_numpy(value)) for name, value in result.items()}
             for result in (iter_result0, iter_result1)

@@ -83,8 +83,8 @@ class Group:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Join names by commas and "and"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+    """Join names, as in `a, b and c`."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def group_findings(result: Result) -> list[Group]:
@@ -145,7 +145,7 @@ def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None,
             lines.append(result["model"])
         for line in _format_model(result, verbose):
             lines += wrap(line, columns, hanging=4)
-    command = join(["sliceport", "check", results[0]["model"]]) + " " if len(results) == 1 else ""
+    command = (join(["sliceport", "check", results[0]["model"]]) + " ") if len(results) == 1 else ""
     return "\n".join([*lines, f"{command}{HINT}"] if hint else lines)
 
 
