@@ -85,7 +85,7 @@ def create(function: Any, name: str, *args: int | bytes) -> ComObject:
 
 
 def raise_on_failure(name: str, hresult: int) -> None:
-    """Raise CallFailed if `hresult`, the result of the function `name`, is an error."""
+    """Raise CallFailed for the function `name` if its result `hresult` is an error."""
     if hresult & _FAILURE:
         raise CallFailed(name, hresult & _MASK, "")
 

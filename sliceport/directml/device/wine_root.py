@@ -132,7 +132,7 @@ def _command_inside(root: Path, *words: str) -> list[str]:
 
 
 def _write_system_files(root: Path) -> None:
-    """Create the files of Debian's base system, link commands to busybox, and copy zlib1.dll with the mark of Wine."""
+    """Create basic files and folders of Debian, link commands to busybox, and copy zlib1.dll with the mark of Wine."""
     for name in ("proc", "sys", "dev", "tmp", "etc", "run"):
         (root / name).mkdir()
     for name in ("bin", "lib", "lib64"):
