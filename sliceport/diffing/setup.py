@@ -38,7 +38,7 @@ def read_shapes(
         shapes |= fill_sizes(declared, shapes, open_sizes)
     elif open_sizes is not None:
         shapes |= choose_sizes(declared, shapes)
-    open_inputs = {  # a dim that is a range of sizes becomes None
+    open_inputs = {  # `example_shapes` takes no range of sizes, so a range becomes None
         name: None if dims is None else [dim if isinstance(dim, int | str) else None for dim in dims]
         for name, dims in declared.items()
         if name not in shapes and (dims is None or not all(isinstance(dim, int) for dim in dims))

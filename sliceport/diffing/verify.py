@@ -231,8 +231,8 @@ class Verifier:
         The expected outputs are those of the engine `trial.before`, or `run.outputs` if it is None.
 
         Raises:
-            _NotComparedError: An engine of the trial does not run the original model. Or in a trial with `before`,
-                `after` refuses the changed model, at other sizes of open axes than in the first run.
+            _NotComparedError: An engine of the trial does not run the original model. Or the trial has `before`, and the
+                changed model fails with an error at other sizes of open axes than those of the first run.
             NotVerified: An output cannot be compared, or the outputs of the original model vary from run to run.
             MemoryError, BudgetSpent, MissingExtra, UsageError, ChildLost: See `compare`.
         """
@@ -278,11 +278,11 @@ class Verifier:
             for name, value in expected.items()
         }
         differences = []
-        # Without `before`, close outputs get no note, because the cause may be another engine, not the change.
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
             elif output.status == "close" and trial.before is not None:
+                # Without `before`, another engine may cause the rounding instead of the change, so there is no note.
                 rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
         if differences:

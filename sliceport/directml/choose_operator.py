@@ -131,7 +131,7 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
                 f"a tensor that has or spans {elements} {carrier.data_type.name} elements, in a buffer of "
                 f"{tensor.total_tensor_size_in_bytes} bytes, exceeds DirectML's limit of {UINT32_MAX} elements",
             )
-        if tensor.may_overlap and tensor is not input_tensor:
+        if tensor is not input_tensor and tensor.may_overlap:
             raise NotLoweredError("invalid", "the output's strides may put two elements at one address")
     rank = max(len(copy.sizes), support.min_rank, 1)
     padded = [tensor.padded_to(rank) for tensor in outputs]

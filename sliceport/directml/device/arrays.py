@@ -64,7 +64,7 @@ def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
 
 
 def can_decode(number: int) -> bool:
-    """Return whether `decode` accepts a type. It accepts no strings, and no elements of less than a byte."""
+    """Return whether `decode` accepts the type `number`. It accepts no strings, and no types of less than a byte."""
     return number in _dtypes() and number not in _BITS
 
 

@@ -42,7 +42,7 @@ _DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 class Device:
     """The real DirectML, as a context manager. `sliceport.directml.device.open` creates it and describes the arguments.
 
-    The host program starts with the first request, and again after it died. All processes that it needs end with it.
+    The host program starts with the first request, and with the next one after it died. All its processes end with it.
 
     Attributes:
         retries: Whether a failed request is repeated on a fresh host, up to twice, unless the same failure occurs again
@@ -87,7 +87,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program by closing its pipes. If that takes 5 seconds, kill it. With `kill`, kill it first."""
+        """End the host program by closing its pipes. If it runs for 5 more seconds, kill it. With `kill`, kill it first."""
         process, memory, files_socket = self._process, self._memory, self._socket
         self._process = self._memory = self._socket = None
         if memory is not None:
@@ -258,7 +258,7 @@ class Device:
 
         With `retries`, a failed request is repeated on a new host, up to twice. It is not repeated if the same failure
         occurs again, or if the request timed out. A failure to create the device may be transient, and no request
-        causes it. So the request is then repeated up to twice even without `retries`, and after the same failure.
+        causes it. So the request is then repeated up to twice even without `retries`, and even if it fails in the same way.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.

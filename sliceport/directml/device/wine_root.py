@@ -77,7 +77,7 @@ class WineRoot(HostBackend):
         return _command_inside(folder, "wine", "host.exe")
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:
-        """Return the chosen way of `ways.WAYS` (or "none") as `way`, and the error of each better way as `no NAME`."""
+        """Return the chosen way of `ways.WAYS` (or "none") as `way`, and the error of each failed way as `no NAME`."""
         way, refused = ways.choose(folder)
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
