@@ -87,7 +87,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program by closing its pipes. If it runs for 5 more seconds, kill it. With `kill`, kill it first."""
+        """End the host program by closing its pipes. Kill it if it still runs after 5 seconds, or at once with `kill`."""
         process, memory, files_socket = self._process, self._memory, self._socket
         self._process = self._memory = self._socket = None
         if memory is not None:
@@ -258,7 +258,7 @@ class Device:
 
         With `retries`, a failed request is repeated on a new host, up to twice. It is not repeated if the same failure
         occurs again, or if the request timed out. A failure to create the device may be transient, and no request
-        causes it. So the request is then repeated up to twice even without `retries`, and even if it fails in the same way.
+        causes it. So the request is repeated up to twice, even without `retries` and even if the same failure recurs.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
