@@ -87,7 +87,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program by closing its pipes. Kill it if it still runs after 5 seconds, or at once with `kill`."""
+        """End the host program by closing its pipes. Kill it if it runs for 5 more seconds, or at once if `kill`."""
         process, memory, files_socket = self._process, self._memory, self._socket
         self._process = self._memory = self._socket = None
         if memory is not None:
