@@ -158,7 +158,7 @@ class Side:
 def _run_in_child(
     name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
 ) -> dict[str, Value]:
-    """Run a model on the engine called `name`. Only the name is passed, because engines need not be picklable."""
+    """Run a model on the engine called `name`. The engine itself is not passed, because it need not be picklable."""
     return model_engines()[name].run_model(model, inputs, options)
 
 
