@@ -16,16 +16,16 @@ from sliceport.open_shapes import choose_sizes, fill_sizes
 from sliceport.wording import example_shapes, spell
 
 DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
-"""The engine that computes expected outputs by the format of the model."""
+"""For each format of models, the engine that computes the expected outputs."""
 
 
 def read_shapes(
     model: Any, arrays: Mapping[str, Array], input_shapes: InputShapes | None, open_sizes: int | str | None
 ) -> dict[str, tuple[int, ...]]:
-    """Return shapes: those of `arrays` and `input_shapes`, and chosen shapes for other inputs with open sizes.
+    """Return the shapes of `arrays`, the shapes in `input_shapes`, and chosen shapes for other inputs with open sizes.
 
     `open_sizes` is the size of all open axes, or "primes" to choose distinct primes. If it is None, each input with an
-    open axis must have an array or a shape. An input of unknown rank always must.
+    open axis must have an array or a shape. An input of unknown rank always needs one of them.
 
     Raises:
         UsageError: A shape is malformed, an input with open sizes has no shape, or no format reads the model.
@@ -38,14 +38,14 @@ def read_shapes(
         shapes |= fill_sizes(declared, shapes, open_sizes)
     elif open_sizes is not None:
         shapes |= choose_sizes(declared, shapes)
-    open_inputs = {  # a dim that is a range of sizes becomes None
+    open_inputs = {  # `example_shapes` takes no range of sizes, so a range becomes None
         name: None if dims is None else [dim if isinstance(dim, int | str) else None for dim in dims]
         for name, dims in declared.items()
         if name not in shapes and (dims is None or not all(isinstance(dim, int) for dim in dims))
     }
     if open_inputs:
         auto = spell("open_sizes='primes'", "--input-shapes auto")
-        # `choose_sizes` leaves out inputs of unknown rank.
+        # `choose_sizes` leaves out inputs of unknown rank, so `auto` would not help.
         choice = "" if None in open_inputs.values() else f"{auto}, which chooses them, or "
         raise UsageError(
             f"{', '.join(map(repr, open_inputs))} leave{'s' * (len(open_inputs) == 1)} sizes open: give {choice}"
@@ -88,12 +88,12 @@ def read_engines(
 ) -> tuple[Side, Side]:
     """Return the engine `on`, which runs the first model, and the engine `against`, which runs the second.
 
-    With one model, both engines run it, and `on` is required. Defaults are in `DEFAULT_AGAINST`, but for two models of
-    one format, `against` defaults to `on`. If `is_recorded`, `against` is a folder of recorded outputs, and the default
-    takes its place.
+    If `first` is `second`, both engines run this model, and `on` is required. Defaults are in `DEFAULT_AGAINST`. But
+    for two models of one format, `against` defaults to `on`. If `is_recorded`, `against` is a folder of recorded
+    outputs, and the default engine is returned instead.
 
     Raises:
-        UsageError: An engine is unknown, does not run the format, must be named, or occurs twice for one model.
+        UsageError: An engine is unknown or missing, does not run its model, or is given twice for one model.
     """
     option, is_pair = spell("on", "--on"), first is not second
     if on is None and not is_pair:
@@ -103,7 +103,7 @@ def read_engines(
     if against is None or is_recorded:
         share_engine = is_pair and on is not None and first.format == second.format
         against = on if share_engine else DEFAULT_AGAINST.get(second.format, "")
-    sides = (  # `read_side` refuses the empty name of a format without a default
+    sides = (  # without a default for the format, the name is empty, and `read_side` refuses it
         read_side(on or DEFAULT_AGAINST.get(first.format, ""), first.format, option),
         read_side(against or "", second.format, spell("against", "--against")),
     )
@@ -115,12 +115,12 @@ def read_engines(
 def match_names(first: Graph, second: Graph) -> dict[str, str]:
     """Map each input and output of the second model to a name of the first model.
 
-    Inputs keep their names if the first model has inputs of all these names; it may then have more inputs. Otherwise
-    they map to the inputs at the same positions. The same applies to outputs, but both models must have equally many.
+    If the first model has all input names of the second, these names are kept, and the first model may have more
+    inputs. Otherwise inputs map by position. Outputs map likewise, but both models must have the same number of them.
 
     Raises:
         UsageError: The models have different inputs or different numbers of outputs, or an input and an output of the
-            second model have one name, but map to different names.
+            second model share a name, but map to different names.
     """
     names: dict[str, str] = {}
     for kind, first_names, second_names in (

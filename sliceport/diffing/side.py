@@ -68,7 +68,7 @@ class Budget:
         return remaining
 
     def end_before_timeout(self) -> None:
-        """Shorten the time so that a report can be written before --timeout, if set, ends this process."""
+        """Shorten `seconds` if --timeout is set, so that time is left for the report."""
         left = seconds_left()
         if left is not None:
             seconds = round(time.monotonic() - self._start + _SHARE * left, 1)
@@ -128,7 +128,7 @@ class Side:
         return result
 
     def _run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-        """Run a model in a child process, or in this process if the engine isolates its runs; see `try_run`."""
+        """Run a model without `kept_runs`: in a child process, or in this process if the engine isolates its runs."""
         timeout = self.budget.remaining()
         self.budget.runs += 1
         try:
@@ -158,7 +158,7 @@ class Side:
 def _run_in_child(
     name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
 ) -> dict[str, Value]:
-    """Run a model on the engine called `name`. The child looks it up, because engines need not be picklable."""
+    """Run a model on the engine called `name`. The engine itself is not passed, because it need not be picklable."""
     return model_engines()[name].run_model(model, inputs, options)
 
 

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 _SEEDS = 3
 """The number of seeds of random inputs at the first sizes of open axes."""
 _SMALL_PRIMES = 3, 5
-"""The first primes for leading axes and for other open axes in a second set of shapes, which has smaller sizes."""
+"""The primes at which `choose_sizes` starts for axis 0 and for other axes in the second, smaller set of shapes."""
 
 
 class NotVerified(SliceportError):
@@ -51,7 +51,7 @@ class InputRun:
     Attributes:
         inputs: The arrays that the model ran on.
         outputs: The outputs that the reference computed.
-        label: The end of a sentence that describes the inputs; empty for the first run.
+        label: A description of the inputs, as the end of a sentence; empty for the first run.
         is_repeat: Whether the run repeats the first run with another seed or other sizes of open axes.
         has_other_sizes: Whether its sizes of open axes differ from those of the first run.
     """
@@ -144,7 +144,7 @@ class Verifier:
         *,
         tries_empty: bool = False,
     ) -> list[InputRun]:
-        """Run the original model with several seeds and sizes of open axes. Add a note for each later run that fails.
+        """Return runs of the original model with several seeds and sizes of open axes. Add a note for each failed run.
 
         Args:
             declared: The declared shapes of the inputs that a caller has to give.
@@ -156,7 +156,7 @@ class Verifier:
 
         Raises:
             UsageError: An input does not fit, its rank is open, or the chosen sizes are too large.
-            ModelError: The reference does not run the model with any of the sets of shapes.
+            ModelError: The reference does not run the model at any of these sizes.
             MemoryError: The reference lacks memory.
             BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
         """
@@ -176,7 +176,7 @@ class Verifier:
         repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
         if all_shapes and tries_empty:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
-        # These include the sets that failed above, which get a note below.
+        # The sets that failed above are tried again, so that each of them gets a note below.
         repeats += [(with_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
         for label, run_shapes, run_seed in repeats:
             try:
@@ -194,7 +194,7 @@ class Verifier:
         return find_inputs_that_run(self.before, self.reference, shapes, arrays, seed)
 
     def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
-        """Compare the outputs of both models on each set of inputs, until they differ.
+        """Compare the outputs of both models on the inputs of each run. Stop after the first run in which they differ.
 
         Raises:
             NotVerified: No trial compares the models. Or an output cannot be compared, or varies from run to run. In
@@ -231,8 +231,8 @@ class Verifier:
         The expected outputs are those of the engine `trial.before`, or `run.outputs` if it is None.
 
         Raises:
-            _NotComparedError: The engine does not run the original model. Or in a trial with `before`, it refuses the
-                changed model, and the run has other sizes of open axes than the first run.
+            _NotComparedError: An engine of the trial does not run the original model. Or the trial has `before`, and
+                the changed model fails with an error at other sizes of open axes than those of the first run.
             NotVerified: An output cannot be compared, or the outputs of the original model vary from run to run.
             MemoryError, BudgetSpent, MissingExtra, UsageError, ChildLost: See `compare`.
         """
@@ -248,7 +248,7 @@ class Verifier:
             actual = run_whole_model(trial.after, self.after, inputs)
         except RunFailed as failed:
             if trial.before is None and trial.after != self.reference:
-                # If the engine does not run the original model either, this raises: the change is not at fault.
+                # If the original model fails on this engine, too, the change is not at fault, and this line raises.
                 self._try_before(trial.after, run)
             if trial.before is not None and run.has_other_sizes and failed.failure.kind == "error":
                 # This need not be a fault: an optimizer may rely on sizes that the model is made for, although the
@@ -264,7 +264,7 @@ class Verifier:
     def _list_differences(
         self, trial: Trial, run: InputRun, expected: Mapping[str, Value], actual: Mapping[str, Value], where: str
     ) -> list[Difference]:
-        """Return the outputs that differ. In a trial with `before`, add a note for each output that is only close.
+        """Return the differences of outputs. In a trial with `before`, note each output that differs only by rounding.
 
         Raises:
             NotVerified: See `_compare`.
@@ -278,11 +278,11 @@ class Verifier:
             for name, value in expected.items()
         }
         differences = []
-        # Without `before`, close outputs get no note, because the cause may be another engine, not the change.
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
             elif output.status == "close" and trial.before is not None:
+                # Without `before`, another engine may cause the rounding instead of the change, so there is no note.
                 rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
         if differences:
@@ -347,7 +347,7 @@ def find_inputs_that_run(
 ) -> tuple[dict[str, Array], dict[str, Value]]:
     """Return inputs that a model runs on, and its outputs.
 
-    Random integers may be indices that are out of range, or divisors that are 0. So try `ATTEMPTS` sets of inputs.
+    Random integers may be indices that are out of range, or divisors that are 0. So try up to `ATTEMPTS` sets.
 
     Raises:
         UsageError: See `ModelToRun.make_inputs` and `Side.run`.

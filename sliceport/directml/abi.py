@@ -128,7 +128,7 @@ class Image:
             raise InvalidDescriptor(f"{list(values)} do not fit their field in DirectML.h ({error}).") from None
 
     def _add_struct(self, kind: type[ctypes.Structure], values: Sequence[int | None]) -> _Address:
-        """Add a struct with these member values, store the positions of its pointers, and return its offset."""
+        """Add a struct with the members `values`, store the positions of its pointers, and return its offset."""
         # ctypes does not accept numbers for pointers, so pointers are null at first and are overwritten below.
         struct = kind(*(None if isinstance(value, _Address) else value for value in values))
         start = self._add(bytes(struct))

@@ -131,7 +131,7 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
                 f"a tensor that has or spans {elements} {carrier.data_type.name} elements, in a buffer of "
                 f"{tensor.total_tensor_size_in_bytes} bytes, exceeds DirectML's limit of {UINT32_MAX} elements",
             )
-        if tensor.may_overlap and tensor is not input_tensor:
+        if tensor is not input_tensor and tensor.may_overlap:
             raise NotLoweredError("invalid", "the output's strides may put two elements at one address")
     rank = max(len(copy.sizes), support.min_rank, 1)
     padded = [tensor.padded_to(rank) for tensor in outputs]
@@ -141,13 +141,13 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
 def _build_slice1(
     copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int
 ) -> Slice1:
-    ranges = (range(1),) * added_dims + copy.selected[0]  # a Slice has one output
+    ranges = (range(1),) * added_dims + copy.selected[0]  # SLICE1 has one output
     offsets, sizes, strides = zip(*map(window, ranges), strict=True)
     return Slice1(input_tensor, outputs[0], len(ranges), offsets, sizes, strides)
 
 
 def _build_slice(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int) -> Slice:
-    ranges = (range(1),) * added_dims + copy.selected[0]  # a Slice has one output
+    ranges = (range(1),) * added_dims + copy.selected[0]  # SLICE has one output, and all steps are positive
     offsets, sizes, strides = zip(*((each.start, len(each), each.step) for each in ranges), strict=True)
     return Slice(input_tensor, outputs[0], len(ranges), offsets, sizes, strides)
 

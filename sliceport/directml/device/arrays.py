@@ -25,7 +25,7 @@ _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
 
 @cache
 def _dtypes() -> dict[int, np.dtype[Any]]:
-    """Return NumPy's type by TensorProto number. Versions of ml_dtypes before 0.6 lack some types."""
+    """Map the numbers of element types to NumPy's types. Versions of ml_dtypes before 0.6 lack some types."""
     packaged = {number: getattr(ml_dtypes, name) for number, name in _ML_DTYPES.items() if hasattr(ml_dtypes, name)}
     return {number: np.dtype(kind) for number, kind in (_NUMPY | packaged).items()}
 
@@ -42,12 +42,12 @@ def dtype_of(number: int) -> np.dtype[Any]:
 
 
 def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
-    """Return the number of the element type of input `name`, and the bytes of its elements.
+    """Return the number of the element type of `array`, and the bytes of its elements. `name` is the input's name.
 
     Elements of less than a byte are packed, the first into the lowest bits.
 
     Raises:
-        DeviceError: TensorProto has no number for elements of this type, or they are strings.
+        DeviceError: The elements are strings, or TensorProto has no number for their type.
     """
     number = next((number for number, dtype in _dtypes().items() if dtype == array.dtype), None)
     if number is None:
@@ -64,10 +64,10 @@ def encode(name: str, array: npt.NDArray[Any]) -> tuple[int, bytes]:
 
 
 def can_decode(number: int) -> bool:
-    """Return whether `decode` reads elements of this type, which is false for strings and elements below a byte."""
+    """Return whether `decode` accepts the type `number`. It accepts no strings, and no types of less than a byte."""
     return number in _dtypes() and number not in _BITS
 
 
 def decode(number: int, shape: list[int], data: bytes) -> npt.NDArray[Any]:
-    """Return the array of an output from its bytes. `can_decode` must accept its element type `number`."""
+    """Convert the bytes of an output into an array. `can_decode` must accept the element type `number`."""
     return np.frombuffer(data, _dtypes()[number]).reshape(shape)

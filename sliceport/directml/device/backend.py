@@ -46,7 +46,7 @@ class HostBackend(ABC):
         """
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:  # noqa: ARG002 - for backends with several ways
-        """Return facts for `status` about how programs of an installation run; empty if there is only one way."""
+        """Return facts for `status` about the way in which programs run; empty if there is only one way."""
         return {}
 
     def hash_recipe(self) -> str:

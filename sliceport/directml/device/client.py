@@ -33,7 +33,7 @@ Buffer = bytes | bytearray | memoryview
 TIMEOUT = 120.0
 """Default time limit per request in seconds, longer if the machine is busy; see `is_held_up`."""
 _MAX_WAITS = 10
-"""Number of time limits after which a request ends even if the machine is too busy to run the host program."""
+"""A request ends after this multiple of its time limit, even if the machine is too busy for the host program."""
 _MAX_TRIES = 3
 _DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 """The calls that create the device."""
@@ -42,7 +42,7 @@ _DEVICE_CREATION = ("D3D12CreateDevice", "DMLCreateDevice1")
 class Device:
     """The real DirectML, as a context manager. `sliceport.directml.device.open` creates it and describes the arguments.
 
-    The host program starts with the first request, and again after it died. All processes that it needs end with it.
+    The host program starts with the first request, and with the next one after it died. All its processes end with it.
 
     Attributes:
         retries: Whether a failed request is repeated on a fresh host, up to twice, unless the same failure occurs again
@@ -87,7 +87,7 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program by closing its pipes, and kill it after 5 seconds, or at once with `kill`."""
+        """End the host program by closing its pipes. Kill it if it runs for 5 more seconds, or at once if `kill`."""
         process, memory, files_socket = self._process, self._memory, self._socket
         self._process = self._memory = self._socket = None
         if memory is not None:
@@ -141,8 +141,8 @@ class Device:
         Args:
             operator: The descriptor.
             data: The input's buffer. It must contain the tensor with its size rounded up to a multiple of 4 bytes.
-            outputs: Initial contents of the output buffers, which are not changed. The size of each is its tensor's
-                TotalTensorSizeInBytes. By default all bytes are `emulator.FILL`.
+            outputs: Arrays with the initial contents of the output buffers. They are not changed. The size of each is
+                its tensor's TotalTensorSizeInBytes. By default all bytes are `emulator.FILL`.
             byte_offset: Start of the input tensor in its buffer, a multiple of 16.
 
         Returns:
@@ -257,8 +257,8 @@ class Device:
         """Send a request and the data files at the paths `files`. Return the header and the payload of the answer.
 
         With `retries`, a failed request is repeated on a new host, up to twice. It is not repeated if the same failure
-        occurs again, or if the request timed out. After a failure to create the device, a request is repeated up to
-        twice in any case. Such a failure does not depend on the request, and is transient on a busy machine.
+        occurs again, or if the request timed out. A failure to create the device may be transient, and no request
+        causes it. So the request is repeated up to twice, even without `retries` and even if the same failure recurs.
 
         Raises:
             CallFailed: DirectML, Direct3D or onnxruntime refuses the request.
@@ -283,13 +283,13 @@ class Device:
     def _ask_once(
         self, request: dict[str, Any], payload: Sequence[Buffer], files: Sequence[str]
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a request once, raising like `_ask`, and return its answer. Kill a host program that fails to answer."""
+        """Send a request once, with the result and the errors of `_ask`. Kill a host program that fails to answer."""
         parts = [memoryview(part).cast("B") for part in payload]
         size = sum(map(len, parts))
         head = protocol.encode_head(request, size)
         if self._process is None:
             self._process = self._start()
-        if self._memory is not None:  # shared memory holds the payload instead of the pipe
+        if self._memory is not None:  # the payload goes through shared memory, not through the pipe
             try:
                 with open(self._memory, "wb", closefd=False) as file:
                     file.seek(0)
@@ -313,7 +313,7 @@ class Device:
             program = "the DirectML host program"
             if isinstance(error, TimeoutError):
                 raise HostTimedOut(f"{program} did not answer within {waits * self._timeout:g} s.") from None
-            if isinstance(error, OSError | EOFError | ValueError):  # a program that dies may print other text
+            if isinstance(error, OSError | EOFError | ValueError):  # a dying program may print other text than JSON
                 raise HostDied(f"{program} ended while it was asked to {request['do']!r} ({error}).") from None
             raise
         finally:
@@ -333,7 +333,7 @@ class Device:
         """
         environment, descriptors = self._environment, list[int]()
         try:
-            if sys.platform == "linux":  # Wine reads pipes slowly; its root folder hides data files, so they are sent
+            if sys.platform == "linux":  # Wine reads pipes slowly, and cannot open files outside of its root folder
                 self._memory = os.memfd_create("sliceport")
                 self._socket, host_socket = socket.socketpair()
                 descriptors = [self._memory, host_socket.detach()]

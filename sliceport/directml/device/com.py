@@ -23,8 +23,8 @@ _FEATURE_LEVELS = 1  # DML_FEATURE_FEATURE_LEVELS
 def call_method(this: int, slot: int, *args: int | bytes) -> int:
     """Call the method at position `slot` of a COM object's table of methods.
 
-    Every argument is passed as 64 bits, and bytes as their address. If the method expects 32 bits, it ignores the upper
-    half.
+    Each number is passed as 64 bits, and each bytes object as its address. If the method expects 32 bits, it ignores
+    the upper half.
 
     Returns:
         The lower 32 bits of the result, as an unsigned number.
@@ -85,7 +85,7 @@ def create(function: Any, name: str, *args: int | bytes) -> ComObject:
 
 
 def raise_on_failure(name: str, hresult: int) -> None:
-    """Raise CallFailed if `hresult`, the result of the function `name`, is an error."""
+    """Raise CallFailed for the function `name` if its result `hresult` is an error."""
     if hresult & _FAILURE:
         raise CallFailed(name, hresult & _MASK, "")
 
@@ -105,7 +105,7 @@ class OperatorFactory:
         return 0
 
     def new_operator(self, address: int) -> ComObject:
-        """Return the operator of the DML_OPERATOR_DESC at `address`.
+        """Create the operator of the DML_OPERATOR_DESC at `address`, and return it.
 
         Raises:
             CallFailed: DirectML refuses the operator.

@@ -134,7 +134,7 @@ class Direct3DDevice(OperatorFactory):
             self._transition(buffer, _COPY_DEST, _UNORDERED_ACCESS)
             bindings.append((buffer, 0 if bindings else offset, size))
             position += size
-        # Recorded commands hold no references to the objects that they use.
+        # Recorded commands hold no references to the objects that they use, so `in_use` holds those of the dispatch.
         in_use = self._dispatch(compiled, bindings[:1], bindings[1:])
         readback = self._create_buffer(sum(sizes[1:]), _READBACK, _COPY_DEST)
         position = 0
@@ -189,7 +189,7 @@ class Direct3DDevice(OperatorFactory):
         return [heap, table, temporary]
 
     def _check_not_removed(self, name: str) -> None:
-        """Raise CallFailed if the device is lost. A method without a result reports an error only in this way."""
+        """Raise CallFailed for `name` if the device is lost, the only sign of an error in a method without a result."""
         raise_on_failure(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
     def _create_buffer(self, size: int, heap: int, state: int) -> ComObject:
@@ -237,7 +237,7 @@ def _load(name: str) -> Any:
 
 
 def _binding_properties(dispatchable: ComObject) -> tuple[int, int, int]:
-    """Return the number of descriptors, and the bytes of temporary and of persistent memory, that a dispatch needs."""
+    """Return what a dispatch needs: the number of descriptors, and the bytes of temporary and of persistent memory."""
     count, temporary, persistent = _read_struct(dispatchable, 8, "=I4xQQ")  # GetBindingProperties
     return count, temporary, persistent
 

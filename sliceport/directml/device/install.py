@@ -47,7 +47,7 @@ def other_folders() -> list[Path]:
 
 
 def is_installed() -> bool:
-    """Whether DirectML is installed."""
+    """Return whether DirectML is installed."""
     return folder().is_dir()
 
 
@@ -75,7 +75,7 @@ def validator_folder() -> Path:
 
 
 def is_validator_installed() -> bool:
-    """Whether the library that validates operators is installed."""
+    """Return whether the library that validates operators is installed."""
     return validator_folder().is_dir()
 
 
@@ -105,7 +105,7 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
     """Build the folder `target` unless it exists, and return it. The folder appears complete or not at all.
 
     `lacking` names something that this machine lacks, or is None. `build` fills an empty folder. If several processes
-    call this at once, one process builds the folder and the others wait.
+    call this at once, one builds the folder and the others wait. Raise DeviceError if the folder cannot be built.
     """
     if target.is_dir():
         return target
@@ -127,7 +127,7 @@ def _download_validator(scratch: Path, say: Progress) -> None:
     say("testing it")
     # The third stride is -2, as in the example, or 0, which is invalid.
     accepted, refused = (replace(_EXAMPLE, input_window_strides=(1, 1, step, 2)) for step in (-2, 0))
-    if validator.create_operator(scratch, accepted) or not validator.create_operator(scratch, refused):
+    if validator.create_operator(scratch, accepted) != 0 or validator.create_operator(scratch, refused) == 0:
         raise DeviceError("the installed library gives wrong verdicts in the self-test, so it is removed.")
 
 
@@ -147,7 +147,7 @@ def uninstall() -> bool:
     Raises:
         OSError: A folder cannot be removed.
     """
-    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]  # one folder on Windows
+    folders = [*other_folders(), *filter(Path.is_dir, {folder(), validator_folder()})]  # the two are equal on Windows
     for installation in folders:
         shutil.rmtree(installation)
     return bool(folders)

@@ -92,7 +92,7 @@ def unpack(package: Path, folder: Path, is_needed: Callable[[str], object]) -> N
 
 
 def find_mirror() -> str | None:
-    """Return the first URI in this machine's apt sources that ends in `/debian`, or None."""
+    """Return the first URI that ends in `/debian` in this machine's apt sources, or None."""
     for file in (Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))):
         if file.suffix in (".list", ".sources") and file.is_file():
             text = file.read_text(errors="replace")

@@ -228,7 +228,7 @@ def _clear_adapter_property(this: int, name: int, size: int, data: int) -> int: 
 
 def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  # noqa: ARG001
     """Answer IDXCoreAdapter::GetPropertySize."""
-    ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)  # the upper half is undefined
+    ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)  # `name` has 32 bits
     return 0
 
 

@@ -50,7 +50,7 @@ its arguments are appended to the command. All processes of a program end with i
 
 @cache  # because each trial starts a process
 def choose(root: Path) -> tuple[str | None, dict[str, str]]:
-    """Return the name of the best way that works here (None if all ways fail), and the errors of the better ways."""
+    """Return the name of the first way that works here, or None, and the errors of the ways that failed."""
     reasons = {}
     for name, way in WAYS.items():
         prefix = way(root)

@@ -122,7 +122,7 @@ class Host:
                 raise RuntimeError("an output's element type cannot be sent")
         except Exception as error:  # onnxruntime has its own classes of errors, not derived from one another
             raise CallFailed(call, _E_OUTOFMEMORY if is_out_of_memory(error) else _E_FAIL, str(error)) from None
-        graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # new in onnxruntime 1.24
+        graphs: Any = getattr(session, "get_provider_graph_assignment_info", list)()  # [] before onnxruntime 1.24
         nodes = [(node.name, node.op_type, graph.ep_name) for graph in graphs for node in graph.get_nodes()]
         sized = [(result, result.tensor_size_in_bytes()) for result in results]
         outputs = [

@@ -77,7 +77,7 @@ class WineRoot(HostBackend):
         return _command_inside(folder, "wine", "host.exe")
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:
-        """Return the chosen way of `ways.WAYS` (or "none") as `way`, and the error of each better way as `no NAME`."""
+        """Return the chosen way of `ways.WAYS` (or "none") as `way`, and the error of each failed way as `no NAME`."""
         way, refused = ways.choose(folder)
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
@@ -132,7 +132,7 @@ def _command_inside(root: Path, *words: str) -> list[str]:
 
 
 def _write_system_files(root: Path) -> None:
-    """Create the files of Debian's base system, link commands to busybox, and copy zlib1.dll with the mark of Wine."""
+    """Create basic files and folders of Debian, link commands to busybox, and copy zlib1.dll with the mark of Wine."""
     for name in ("proc", "sys", "dev", "tmp", "etc", "run"):
         (root / name).mkdir()
     for name in ("bin", "lib", "lib64"):
