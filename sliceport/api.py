@@ -38,8 +38,8 @@ def lower(
         input_layout: Memory layout of the tensors that are sliced. An axis order, such as `NHWC` or `0,2,3,1`, applies
             to tensors of its rank. A mapping gives strides in elements by tensor name. By default, tensors are packed.
         output_layout: Memory layout of all outputs of slicing nodes, in the same forms.
-        views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
-            their input's buffer.
+        views: Whether forward slices become views of their input's buffer if they start at a multiple of 16 bytes and
+            have no `output_layout`.
         strict: Whether a node that cannot be lowered raises an error instead of being reported.
 
     Raises:
@@ -116,8 +116,7 @@ def compare(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        executors: Names of engines besides the reference. By default, `default_executors` of the format, and all
-            validators that are ready to run.
+        executors: Names of engines besides the reference; by default the format's engines and all ready validators.
         feature_level: The DirectML feature level to lower for.
         input_shapes: Sizes by input name, for inputs whose shape the model leaves open.
         inputs: Arrays for inputs of an ONNX model, by name; all other inputs get random arrays.

@@ -166,7 +166,7 @@ class _DaskRunner:
         """Give tasks to the scheduler. Prefer workers that have not refused the run."""
         run, needed = self._client.id, needed_versions()
 
-        # This function is local, so that Dask pickles its code. For a global function, Dask pickles only the name, and a
+        # It is local, so that Dask pickles its code. For a global function, Dask pickles only the name, and a
         # scheduler without sliceport could not load the function.
         def sliceport_task(packed: bytes) -> tuple[str, Done | str]:  # address of the worker, and result of `serve`
             from distributed import get_worker
@@ -220,8 +220,9 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
     if difference := describe_difference(needed_versions(), needed):
         return f"has {difference}, and would compute something else; install the same versions."
     job, task, journal, is_file = pickle.loads(packed)  # noqa: S301 - from the client, whose code runs here anyway
+    model = task.location if is_file else None
     # A run that this worker has accepted is not checked again.
-    if run not in _stop_events and (refusal := describe_refusal(job.root, journal, task.location if is_file else None)):
+    if run not in _stop_events and (refusal := describe_refusal(job.root, journal, model)):
         return refusal
     stop_event = _stop_events.setdefault(run, threading.Event())
     store = open_store(job.root)
