@@ -166,8 +166,8 @@ class _DaskRunner:
         """Give tasks to the scheduler. Prefer workers that have not refused the run."""
         run, needed = self._client.id, needed_versions()
 
-        # It is local, so that Dask pickles its code. For a global function, Dask pickles only the name, and a
-        # scheduler without sliceport could not load the function.
+        # Dask pickles the code of a local function. For a global function, Dask pickles only the name, and a scheduler
+        # without sliceport could not load the function.
         def sliceport_task(packed: bytes) -> tuple[str, Done | str]:  # address of the worker, and result of `serve`
             from distributed import get_worker
 

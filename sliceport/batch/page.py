@@ -77,7 +77,7 @@ class _Data:
         number = self.summary.models
         self.summary.add(row)
         findings = row["findings"]
-        changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])  # no entry if equal
+        changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])  # equal models are left out
         parts = ("operator", "engine", "defect", "node")
         *names, nodes = (sorted({finding[part] for finding in findings} - {""}) for part in parts)  # type: ignore[literal-required]
         # The groups are in the order of the filters in `pack_table`, which has no filter for nodes.

@@ -94,7 +94,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         if identity.key and not is_death:
             raise  # `_execute` catches errors of the model, so this one means that the result cannot be stored
         outcome = _describe_failure(job, error)
-        if not identity.key or isinstance(error, ChildLost):  # lacks a name to store it by, or the machine caused it
+        if not identity.key or isinstance(error, ChildLost):  # cannot be stored, or the machine caused it
             return _report_unstored(job, task, identity, folder, outcome)
         return _store_result(job, task, identity, folder, outcome)
 
@@ -271,7 +271,7 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
         store.put_folder(outputs, folder / _OUTPUT)
     if stderr:
         store.write(stderr_name(key), "".join(f"{line}\n" for line in stderr).encode("utf-8", "replace"))
-    elif result["verdict"] in DEATHS:  # its row would show the lines of an earlier run
+    elif result["verdict"] in DEATHS:  # otherwise the row would show the stderr of an earlier run
         store.remove(stderr_name(key))
     store.write(result_name(key), data)  # last, so that the files which a result names always exist
     return Done(task.model, key, result["verdict"])

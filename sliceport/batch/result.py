@@ -152,7 +152,7 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
-    """Convert the stored result of a model to its row of results.jsonl. The texts get the name in `model`."""
+    """Convert the stored result of a model to its row of results.jsonl, and fill in the name of the model."""
     fields = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
     row = {name: fill_in_model(result[name], model) for name in fields if name in result}
     command = result["command"]
