@@ -72,8 +72,8 @@ def check(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        engines: Names of engines or of their families, such as `openvino`; `all` adds every engine that users have
-            reported defects of. By default, the engines that the tests of sliceport run.
+        engines: Names of engines or of their families, such as `openvino`; `all` adds the engines that only
+            reports of users mention. By default, the engines that the tests of sliceport run.
         engine_versions: Versions by engine or family. Defects of other versions are left out.
         input_shapes: Sizes by input name, for inputs whose shape the model leaves open.
 
@@ -150,7 +150,7 @@ def rewrite(
         model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
         output: The file to write. It appears only once it is complete. With None, `Result.model` is the changed model,
             of the same type as `model`; a model that is given as a path needs an output.
-        passes: The names of the passes; by default those of the format.
+        passes: The names of the passes. None runs the format's default passes.
         simplify: Optimizers of whole graphs to run as well: a name, several names, or True for the format's default.
             The optimizers run in turn until none of them reduces the number of nodes.
         verify: Whether to run both models, and to keep the changed one only if the outputs are equal.

@@ -140,7 +140,7 @@ def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
 
 
 def _is_transient(error: Exception) -> bool:
-    """Return whether to retry after an error: an OSError not known to last, or an error listed in `_TRANSIENT`."""
+    """Return whether an error may pass: one in `_TRANSIENT`, or an OSError outside `_LASTING` and `_NOT_REACHED`."""
     names = {kind.__name__ for kind in type(error).__mro__}  # names, because the packages of the classes may be missing
     if _NOT_REACHED in names:  # checked first, because it is an OSError
         return False
