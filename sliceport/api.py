@@ -33,13 +33,13 @@ def lower(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: Sizes by input name, for inputs whose shape the model leaves open.
         feature_level: The DirectML feature level to lower for.
-        input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, for
-            tensors with as many axes, or strides in elements by value name. The default is row-major without gaps.
-        output_layout: Memory layout of the outputs, in the same forms, also of outputs that other nodes read.
-        views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
-            their input's buffer.
+        input_layout: Memory layout of the tensors that are sliced. An axis order, such as `NHWC` or `0,2,3,1`, applies
+            to tensors of its rank. A mapping gives strides in elements by tensor name. By default, tensors are packed.
+        output_layout: Memory layout of all outputs of slicing nodes, in the same forms.
+        views: Whether forward slices become views of their input's buffer if they start at a multiple of 16 bytes and
+            have no `output_layout`.
         strict: Whether a node that cannot be lowered raises an error instead of being reported.
 
     Raises:
@@ -72,10 +72,10 @@ def check(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        engines: Names of engines or of their families, such as `openvino`; `all` adds every engine that users have
-            reported defects of. By default, the engines that the tests of sliceport run.
+        engines: Names of engines or of their families, such as `openvino`; `all` adds the engines that only
+            reports of users mention. By default, the engines that the tests of sliceport run.
         engine_versions: Versions by engine or family. Defects of other versions are left out.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: Sizes by input name, for inputs whose shape the model leaves open.
 
     Raises:
         ModelError: The model cannot be read.
@@ -89,7 +89,7 @@ def check(
     shapes = read_input_shapes(input_shapes)
     model_format = format_of(model)
     checkers = [model_format]
-    # If the caller names an engine that can read the file, the engine's format also checks it: OpenVINO reads ONNX.
+    # If the caller names an engine that can read the file (OpenVINO reads ONNX), the engine's format also checks it.
     file = os.fspath(model) if is_path(model) else ""
     for other in formats().values():
         readers = [engine for engine, suffixes in other.targets.items() if file.endswith(suffixes)]
@@ -116,10 +116,9 @@ def compare(
 
     Args:
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
-        executors: Names of engines besides the reference; by default those of the format and the validators that are
-            ready.
+        executors: Names of engines besides the reference; by default the format's engines and all ready validators.
         feature_level: The DirectML feature level to lower for.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: Sizes by input name, for inputs whose shape the model leaves open.
         inputs: Arrays for inputs of an ONNX model, by name; all other inputs get random arrays.
         seed: The seed of the random arrays.
 
@@ -151,18 +150,18 @@ def rewrite(
         model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
         output: The file to write. It appears only once it is complete. With None, `Result.model` is the changed model,
             of the same type as `model`; a model that is given as a path needs an output.
-        passes: The names of the passes; by default those of the format.
-        simplify: The names of optimizers of whole graphs to run as well, or True for the format's default optimizer.
-            These optimizers run in turn until none of them leaves fewer nodes.
+        passes: The names of the passes. None runs the format's default passes.
+        simplify: Optimizers of whole graphs to run as well: a name, several names, or True for the format's default.
+            The optimizers run in turn until none of them reduces the number of nodes.
         verify: Whether to run both models, and to keep the changed one only if the outputs are equal.
         overwrite: Whether to replace the output and its weights.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
-        inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.
+        input_shapes: Sizes by input name to run the model with, for inputs whose shape it leaves open.
+        inputs: Arrays by input name to run the model with; all other inputs get random arrays.
         seed: The seed of the random arrays.
 
     Raises:
-        ModelError: The model cannot be read, run or represented.
-        UsageError: An argument is malformed or does not fit, no format reads the model, or the file cannot be written.
+        ModelError: The model cannot be read or run, or onnx-ir cannot represent it.
+        UsageError: An argument is malformed or does not fit `model`, no format reads it, or `output` cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
         MemoryError, ChildLost: The machine lacks memory, or ended a worker process.
@@ -194,25 +193,25 @@ def harden(
         model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
         output: The file to write. It appears only once it is complete. With None, `Result.model` is the changed model,
             of the same type as `model`; a model that is given as a path needs an output.
-        target: The engine: `onnxruntime-dml`, the default for an ONNX result, or `openvino-cpu`, the default for an
-            OpenVINO result; `portable` for the form of slicing that every engine accepts, or another target in
-            `sliceport.defects.profiles.PROFILES`.
-        without: Further forms of slicing that the engine lacks, as named in `sliceport.defects.profiles.FORMS`:
-            `steps`, `negative-steps`, `split`, `gather` and `axis-gaps`. Only targets in `PROFILES` accept `without`
-            and `read_as`.
-        read_as: The meaning of a backward Slice that ends at the greatest integer of its type: by `standard`, it
-            selects nothing; by `onnxruntime`, it continues to element 0. None leaves such a Slice unchanged.
+        target: The engine. The default is `onnxruntime-dml` for an ONNX result, and `openvino-cpu` for an OpenVINO
+            result. `sliceport.defects.profiles.PROFILES` has other targets, such as `portable` for the form of slicing
+            that every engine accepts.
+        without: Forms of slicing that the engine lacks, besides those in its profile: names in
+            `sliceport.defects.profiles.FORMS`, such as `steps`, `split` or `gather`. Only targets in `PROFILES` accept
+            `without` and `read_as`.
+        read_as: The meaning of a backward Slice that ends at the greatest integer of its type. With `standard`, it
+            selects nothing; with `onnxruntime`, it continues to element 0. None leaves such a Slice unchanged.
         verify: Whether to run the original and the changed model, with several seeds and sizes, and to keep the changed
-            model only if the outputs are equal. For an ONNX result, True stands for `onnxruntime-cpu`, and
-            `onnxruntime-dml` also runs the models on the real DirectML.
+            model only if the outputs are equal. For an ONNX result, True stands for `onnxruntime-cpu`. With
+            `onnxruntime-dml`, the models run on DirectML as well.
         overwrite: Whether to replace the output and its weights.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name, to run the model.
-        inputs: Arrays for inputs, by name, to run the model; all other inputs get random arrays.
+        input_shapes: Sizes by input name to run the model with, for inputs whose shape it leaves open.
+        inputs: Arrays by input name to run the model with; all other inputs get random arrays.
         seed: The seed of the random arrays.
 
     Raises:
-        ModelError: The model cannot be read, run or represented.
-        UsageError: An argument is malformed or does not fit, no format reads the model, or the file cannot be written.
+        ModelError: The model cannot be read or run, or onnx-ir cannot represent it.
+        UsageError: An argument is malformed or does not fit `model`, no format reads it, or `output` cannot be written.
         SliceportError: The result cannot be verified.
         MissingExtra: A package that reads or runs the model is not installed.
         MemoryError, ChildLost: The machine lacks memory, or ended a worker process.
@@ -220,7 +219,7 @@ def harden(
     _check_output(model, output)
     format_, engine = choose_target(model, output, target)
     forms = read_form_options(engine, without, read_as)
-    # A format without targets in `PROFILES` lacks these parameters of `harden`, so they are passed only if needed.
+    # The `harden` of a format without targets in `PROFILES` need not accept these options.
     form_options = {"without": forms, "read_as": read_as} if forms or read_as else {}
     options = _read_run_options(input_shapes, inputs, seed)
     return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form_options, **options)

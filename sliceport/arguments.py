@@ -30,15 +30,15 @@ def check_path(value: Any, name: str) -> None:
 
 
 def is_path(value: Any) -> bool:
-    """Whether `value` is a path as a str or os.PathLike; bytes are not accepted."""
+    """Return whether `value` is a path as a str or os.PathLike; bytes are not accepted."""
     return isinstance(value, str) or (isinstance(value, os.PathLike) and isinstance(os.fspath(value), str))
 
 
 def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
-    """Return sizes by input name as tuples of int; integers of other libraries, such as NumPy's, are converted.
+    """Return sizes by input name, as tuples of int. Convert NumPy's integers to int, and None to an empty dict.
 
     Raises:
-        UsageError: `shapes` is neither None nor a mapping by name, or a size is not an integer in [0, 2**63).
+        UsageError: `shapes` is neither None nor a mapping from names, or a shape is not of integers in [0, 2**63).
 
     >>> read_input_shapes({"x": [1, 16]})
     {'x': (1, 16)}
@@ -77,10 +77,10 @@ def _read_integer(value: Any, rule: str) -> int:
 
 
 def read_inputs(inputs: Any) -> dict[str, npt.NDArray[np.generic]]:
-    """Return arrays by input name. Objects with `__array__` become NumPy arrays; None becomes an empty dict.
+    """Return arrays by input name. Convert objects with `__array__` to NumPy arrays, and None to an empty dict.
 
     Raises:
-        UsageError: `inputs` is neither None nor a mapping by name, or a value is not an array.
+        UsageError: `inputs` is neither None nor a mapping from names, or a value is not an array.
     """
     items = read_mapping(inputs, "inputs", "inputs to arrays").items()
     return {name: _read_array(name, array) for name, array in items}
@@ -150,7 +150,7 @@ def read_names(names: Any, option: str) -> tuple[str, ...]:
 
 
 def read_mapping(mapping: Any, option: str, content: str) -> dict[str, Any]:
-    """Return a mapping from names as a dict; None becomes an empty dict.
+    """Return a mapping from names as a dict, or an empty dict for None.
 
     Messages begin with "`option` must map names of `content`". An example of `content` is `inputs to sizes`.
 

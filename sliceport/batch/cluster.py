@@ -1,7 +1,7 @@
 """Tasks on a cluster: the scheduler of dask.distributed gives them to its workers.
 
 The workers write results to the store. If a worker dies, Dask gives its tasks to other workers. If the scheduler is
-lost, the run ends, and the same command continues it. A worker may serve several runs, each by several threads.
+lost, the run ends, and the same command continues it. A worker may serve several runs at once, on several threads.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ class _DaskRunner:
         self._threads: dict[str, int] = {}
         """Number of threads of each worker that may fit, by its address."""
         self._refusals: dict[str, str] = {}
-        """The reason why each worker that does not fit refuses the run, by its address."""
+        """For each worker that does not fit, by its address: why it refuses the run."""
         self._error: SliceportError | None = None
         """Error that a task raised and that ends the run, for example because results cannot be stored."""
-        self._has_results = False  # whether a worker has returned an outcome; then the run waits if no worker fits
+        self._has_results = False  # whether an outcome has come back; from then on, a run that all workers refuse waits
         self._waits_for_worker = False  # whether the lack of a worker has been announced
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:
@@ -119,7 +119,7 @@ class _DaskRunner:
         finally:
             if client.status == "running":  # otherwise the scheduler is lost, and its workers end
                 with suppress(Exception, CancelledError):  # the cluster may be about to end
-                    # `client.run` has no time limit, and would wait for a worker that does not answer; `sync` has one.
+                    # Unlike `client.run`, `sync` has a time limit, needed for a worker that does not answer.
                     client.sync(client.run, stop_run, client.id, on_error="ignore", callback_timeout=_TIMEOUT)
             client.close(timeout=_TIMEOUT)
 
@@ -146,7 +146,7 @@ class _DaskRunner:
     def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
         """Return outcomes of ended tasks, and refused tasks. Announce new refusals. Keep an error that ends the run."""
         outcomes, refused = [], []
-        for future, (address, outcome, *_) in results:  # a failed task has the class of its error, and the error
+        for future, (address, outcome, *_) in results:  # if a task failed: class of the error, error, traceback
             task = self._tasks.pop(future)
             if isinstance(outcome, SliceportError):  # `serve` returns errors of the model as a Done
                 self._error = outcome
@@ -166,8 +166,8 @@ class _DaskRunner:
         """Give tasks to the scheduler. Prefer workers that have not refused the run."""
         run, needed = self._client.id, needed_versions()
 
-        # The task is a local function, because Dask pickles the code of a local function. It pickles only the name of a
-        # global function, which a scheduler without sliceport could not load.
+        # Dask pickles the code of a local function. For a global function, Dask pickles only the name, and a scheduler
+        # without sliceport could not load the function.
         def sliceport_task(packed: bytes) -> tuple[str, Done | str]:  # address of the worker, and result of `serve`
             from distributed import get_worker
 
@@ -180,12 +180,12 @@ class _DaskRunner:
         # After an exception, for example if a network share did not answer, Dask retries a task up to twice.
         options: dict[str, Any] = {"retries": 2, "pure": False}  # not pure: each future has a key of its own
         if self._refusals and self._threads:
-            # Other workers remain allowed, because if all preferred ones end, the task would wait for ever.
+            # Other workers remain allowed. Otherwise a task would wait for ever if all preferred workers ended.
             options |= {"workers": list(self._threads), "allow_other_workers": True}
-        # A worker refuses a model that it lacks only if the client sees it, so this is sent along.
+        # The last item says whether the client sees the model. If not, a worker does not look for the model, either.
         packed = [pickle.dumps((job, task, journal, os.path.exists(task.location))) for task in tasks]
-        # `map` would rank the tasks. After each death of a worker, the same ones would then run first again, and Dask
-        # would soon give them up as the cause of the deaths.
+        # `map` would rank the tasks. After each death of a worker, the same tasks would then run first again, and Dask
+        # would soon give up these tasks as the cause of the deaths.
         futures = [self._client.submit(sliceport_task, data, **options) for data in packed]
         self._tasks.update(zip(futures, tasks, strict=True))
         self._completed.update(futures)
@@ -220,8 +220,9 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
     if difference := describe_difference(needed_versions(), needed):
         return f"has {difference}, and would compute something else; install the same versions."
     job, task, journal, is_file = pickle.loads(packed)  # noqa: S301 - from the client, whose code runs here anyway
+    model = task.location if is_file else None
     # A run that this worker has accepted is not checked again.
-    if run not in _stop_events and (refusal := describe_refusal(job.root, journal, task.location if is_file else None)):
+    if run not in _stop_events and (refusal := describe_refusal(job.root, journal, model)):
         return refusal
     stop_event = _stop_events.setdefault(run, threading.Event())
     store = open_store(job.root)
@@ -237,8 +238,8 @@ def serve(run: str, needed: dict[str, str], packed: bytes) -> Done | str:
 def describe_refusal(root: str, journal: str, model: str | None) -> str:
     """Return why this worker does not see the results or the model. Return "" if it sees both.
 
-    Another folder with the path `root` may exist on this worker. It lacks the journal, whose name is random.
-    `model` is a path. It is None if the model is at a URL, or if the client does not see the model either.
+    A folder `root` alone proves nothing, because it may be another folder of this machine. So the worker looks for the
+    journal, whose name is random. `model` is a path, or None if the worker need not see the model.
     """
     try:
         sees_results = open_store(root).has(journal)

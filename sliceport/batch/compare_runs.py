@@ -95,7 +95,7 @@ class RunComparison:
         return {**counts, "same": self.same}
 
     def text(self, columns: int | None) -> str:
-        """Return lines wrapped to `columns`: versions, options, counts, and at most 20 models of each kind."""
+        """Return versions, options, counts and at most 20 models of each kind. Wrap lines unless `columns` is None."""
         parts = [] if self.versions else ["Both runs have the same versions of all packages."]
         for heading, differences in (("package", self.versions), ("option", self.options)):
             if differences:
@@ -123,7 +123,7 @@ def describe_finding(finding: Finding) -> str:
     # Only the quoted name counts, because a name may be a single letter, which occurs in any message.
     if not node or (f"'{node}'" not in message and repr(node) not in message):
         parts += [finding["operator"], node and f"'{node}'"]
-    if engine and engine not in re.findall(r"[\w-]+", message):  # not in the name of another engine
+    if engine and engine not in re.findall(r"[\w-]+", message):  # whole words, not a part of another engine's name
         parts.append(f"on {engine}")
     if defect and defect not in message:
         parts.append(f"({defect})")
@@ -159,8 +159,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
     `rows_a` and the first header are those of the earlier run. Each run has one row per model, sorted by model; the
     rows are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
-    Versions and options that differ between the runs are masked before rows without new or fixed findings are compared.
-    Otherwise each row that names such a version or option would count as changed.
+    If a model has no new or fixed finding, the texts of its rows are compared. Versions and options that differ between
+    the runs are masked in these texts, because otherwise each row that names one would count as changed.
 
     Raises:
         UsageError: The runs are of different commands, or both have models, but none in common.
@@ -249,16 +249,16 @@ def _list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> li
 
 
 def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _Mask:
-    """Return a function that replaces the versions of a run in JSON text by `{version}`, and removes its options.
+    """Return a function that replaces versions in JSON text by `{version}`, and removes options.
 
-    A version may be followed by the suffix of a build. A version without a dot is not masked, because such a number
-    could mean anything in a text. An option is removed as a key of JSON and from a command line.
+    The suffix of a build after a version is replaced, too. A version without a dot is not masked, because such a number
+    could mean anything in a text. Options are removed from JSON objects and from command lines.
     """
     version_patterns = []
     # The longest version comes first, because `1.24.4` also matches at the start of `1.24.4.dev1`.
     for version in sorted({version for version in versions if version and "." in version}, key=len, reverse=True):
         escaped = re.escape(version)
-        # The pattern begins with the version and then looks behind it, because `re` finds a literal prefix fast.
+        # The look-behind follows the version, because `re` finds a pattern faster if it begins with literal text.
         start = rf"{escaped}(?<![\w.]{escaped})"
         build = r"(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?"
         version_patterns.append((version, re.compile(rf"{start}{build}(?!\w|\.\d)")))

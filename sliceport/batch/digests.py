@@ -49,9 +49,9 @@ def digest_file(path: str) -> str:
     """
     with open(path, "rb") as file:
         before = os.fstat(file.fileno())
-        is_settled = time.time() - before.st_ctime > _SETTLED
-        # A small file is hashed faster than the cache is read. Just after a change, another change may leave the times
-        # as they are. On Windows, `st_ctime` is the time of creation, which does not show a change.
+        is_settled = time.time() - before.st_ctime > _SETTLED  # if not, the times may miss a further change
+        # A small file is hashed faster than the cache is read. On Windows, the cache would be wrong: `st_ctime` is the
+        # time of creation, which a change of the file does not change.
         uses_cache = before.st_size >= _SMALL and is_settled and sys.platform != "win32"
         token = repr(_pick_state(before))
         if uses_cache and (digest := read_cached(token)) is not None:

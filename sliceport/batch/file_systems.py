@@ -100,7 +100,7 @@ def list_tree(fs: Any, root: str, excluded: Collection[str] = ()) -> dict[str, E
 def describe_state(url: str) -> str | None:
     """Return a text that changes with a file's content, or None if the file system has no reliable digest.
 
-    `ukey` of fsspec is not used: for most servers it hashes size and time of change, and `rsync -t` can keep both.
+    `ukey` of fsspec is not used: for most servers, it hashes only size and time, which `rsync -t` can leave unchanged.
 
     Raises:
         FileNotFoundError, NotADirectoryError: The file is missing.
@@ -119,12 +119,12 @@ def describe_state(url: str) -> str | None:
 
 
 def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
-    """Run an action at a URL, and repeat it after a transient error.
+    """Return the result of an action at a URL. Repeat the action up to three times after transient errors.
 
     Messages name the action by `participle`, such as `read`.
 
     Raises:
-        FileNotFoundError, NotADirectoryError, ImportError: The action raises this error.
+        FileNotFoundError, NotADirectoryError, ImportError: The action raises an error of this class.
         RemoteError: The action raises another error.
     """
     for delay in (*_DELAYS, None):
@@ -140,9 +140,9 @@ def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
 
 
 def _is_transient(error: Exception) -> bool:
-    """Return whether to retry after an error: an OSError not known to last, or an error listed in `_TRANSIENT`."""
+    """Return whether an error may pass: one in `_TRANSIENT`, or an OSError outside `_LASTING` and `_NOT_REACHED`."""
     names = {kind.__name__ for kind in type(error).__mro__}  # names, because the packages of the classes may be missing
-    if _NOT_REACHED in names:  # an OSError, too
+    if _NOT_REACHED in names:  # checked first, because it is an OSError
         return False
     if isinstance(error, OSError):
         # Implementations of fsspec raise these classes without an error number.

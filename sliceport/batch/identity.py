@@ -53,7 +53,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: No format accepts the model, or the file of an array or a file at a URL cannot be read.
+        UsageError: No format accepts the model, or a file of an array or at a URL cannot be read.
         MissingExtra: A package for one of the URLs is not installed.
     """
     states: dict[str, State] = {}
@@ -86,7 +86,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
 
 
 def _digest_files(path: str, states: dict[str, State]) -> Digests:
-    """Hash the files of a local model, and note their states in `states`. A missing file has the digest `_MISSING`.
+    """Hash the files of a local model, and note their states in `states`. Other files may be missing; see `_MISSING`.
 
     Raises:
         ModelError: The path is not a file.
@@ -106,7 +106,7 @@ def _digest_files(path: str, states: dict[str, State]) -> Digests:
 
 
 def _read_cached_digests(url: str) -> Digests | None:
-    """Return the digests of a model at a URL; None if the cache lacks one, or a file cannot be read."""
+    """Return the digests of a model at a URL; None if a digest is not cached, or a file cannot be read."""
     try:
         if (state := describe_state(url)) is None or (cached := read_cached(f"{state} model")) is None:
             return None

@@ -133,7 +133,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         raise UsageError(f"manifest '{name}' must end in .toml, .jsonl or .ndjson.")
     text = _read_text(name)
     where, defaults, entries = "the top", Entry("", ""), dict[str, Entry]()
-    try:  # `where` names the part with a mistake; at first, the keys of the TOML file
+    try:  # `where` names the part with a mistake; "the top" is for the keys of the TOML file itself
         for where, part in _split_toml(text) if is_toml else _split_lines(text):
             if where == _DEFAULTS:
                 defaults = _read_entry(name, where, part, _KEYS[1:])  # all keys but `model`

@@ -24,10 +24,10 @@ _CHANGES = ("new", "fixed", "changed", "added", "same")
 
 
 def render_page(header: Header, rows: Iterable[Row], comparison: RunComparison | None = None, gap: str = "") -> str:
-    """Return the page of a run as one HTML file, with the comparison with an earlier run, if given.
+    """Return the page of a run as one HTML file. It also shows the comparison with an earlier run, if given.
 
     The rows, in any order, are read once. The page holds the data of the table as one compressed block of JSON. Chunks
-    hold findings and results, and the browser unpacks a chunk when the user opens a model. For `gap`, see
+    hold findings and results, and the browser unpacks a chunk when the user opens a model in it. `gap` is the result of
     `Run.describe_gap`.
 
     Raises:
@@ -77,7 +77,7 @@ class _Data:
         number = self.summary.models
         self.summary.add(row)
         findings = row["findings"]
-        changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])  # equal models lack entries
+        changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])  # equal models are left out
         parts = ("operator", "engine", "defect", "node")
         *names, nodes = (sorted({finding[part] for finding in findings} - {""}) for part in parts)  # type: ignore[literal-required]
         # The groups are in the order of the filters in `pack_table`, which has no filter for nodes.
@@ -130,7 +130,7 @@ class _Data:
 
 
 def _build_detail(row: Row) -> dict[str, Any]:
-    """Return the details below a row. `result` is JSON as text, so that no browser rounds numbers beyond 2**53."""
+    """Return the details of a row. `result` is JSON as text, so that no browser rounds numbers beyond 2**53."""
     shapes, result = row.get("input_shapes"), row["result"]
     parts = ("reason", "operator", "engine", "defect", "node", "message")
     lines = [] if result is None else json.dumps(result, ensure_ascii=False, indent=1).split("\n")

@@ -72,7 +72,7 @@ def process_model(job: Job, task: Task, scratch: Path, stop_event: threading.Eve
 
 
 def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -> Done:
-    """Look up the outcome of a model, or run the command, in child processes. Raise the errors of `process_model`."""
+    """Look up the outcome of a model, and run the command if none is stored. Raise the errors of `process_model`."""
     look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION  # for importing modules
     identity = Identity("", task.location)
     done: Done | None
@@ -94,7 +94,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
         if identity.key and not is_death:
             raise  # `_execute` catches errors of the model, so this one means that the result cannot be stored
         outcome = _describe_failure(job, error)
-        if not identity.key or isinstance(error, ChildLost):  # without a key, or caused by the machine
+        if not identity.key or isinstance(error, ChildLost):  # cannot be stored, or the machine caused it
             return _report_unstored(job, task, identity, folder, outcome)
         return _store_result(job, task, identity, folder, outcome)
 
@@ -135,10 +135,10 @@ def _look_up(job: Job, task: Task, folder: Path) -> tuple[Identity, Done | None]
 
 
 def _is_reusable(job: Job, result: Mapping[str, Any]) -> bool:
-    """Return whether the model need not run again, because its stored result can be used.
+    """Return whether this run can use the stored result of a model, so that the model need not run again.
 
-    The model must run again after a failure if this run retries failures, after a crash or an exceeded limit if this
-    run allows more time or memory, and whenever its output files are missing.
+    A run that retries failures does not use failures. A run that allows more time or memory does not use crashes and
+    exceeded limits. No run uses a result whose output files are missing.
     """
     if job.retries and result["verdict"] in FAILURES:
         return False
@@ -212,7 +212,7 @@ def _is_caused_by_machine(error: BaseException) -> bool:
 def _shapes_of_inputs(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the input shapes in the options of the run, but only for inputs that this model has.
 
-    If the format of the model does not list its inputs, return all shapes.
+    Return all shapes if the model's format cannot list the inputs of a model.
     """
     shapes = dict(options.get("input_shapes") or {})
     model_format = format_of(path)
@@ -271,7 +271,7 @@ def _store_result(job: Job, task: Task, identity: Identity, folder: Path, outcom
         store.put_folder(outputs, folder / _OUTPUT)
     if stderr:
         store.write(stderr_name(key), "".join(f"{line}\n" for line in stderr).encode("utf-8", "replace"))
-    elif result["verdict"] in DEATHS:  # its row shows these lines, which may be those of an earlier run
+    elif result["verdict"] in DEATHS:  # otherwise the row would show the stderr of an earlier run
         store.remove(stderr_name(key))
     store.write(result_name(key), data)  # last, so that the files which a result names always exist
     return Done(task.model, key, result["verdict"])

@@ -69,7 +69,7 @@ class RemoteStore(Store):
         return Path(tempfile.gettempdir(), f"sliceport-{SCRATCH}")
 
     def clean_up(self) -> None:
-        """Try to remove files of ended processes of this machine from `SCRATCH`, and the folder if it is empty."""
+        """Try to remove files in `SCRATCH` whose process on this machine has ended, and the folder if it is empty."""
         with suppress(UsageError):
             names = self.names(SCRATCH)
             abandoned = [name for name in names if is_abandoned(name.rpartition("/")[2])]

@@ -107,7 +107,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
 
 
 def _shorten_existing_path(path: re.Match[str]) -> str:
-    """Return the last part of a matched path if it exists on this machine. Otherwise return the text unchanged."""
+    """Return the last part of a matched path if the path exists on this machine. Otherwise return the whole path."""
     return os.path.basename(path[0]) if os.path.lexists(path[0]) else path[0]
 
 
@@ -129,7 +129,7 @@ _PLACEHOLDER = re.compile(r"\{\{model\}\}|\{model\}")  # the escaped one first, 
 
 
 def fill_in_model(value: Any, model: str) -> Any:
-    """Replace the placeholder `{model}` in JSON data by the name `model`. Change `{{model}}` back to `{model}`."""
+    """Replace the placeholder `{model}` in JSON data by a model's name. Change `{{model}}` back to `{model}`."""
 
     def fill_in(text: str) -> str:
         if MODEL not in text:  # a search by `re` takes much longer
@@ -152,7 +152,7 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def to_row(result: Mapping[str, Any], model: str, key: str) -> Row:
-    """Convert the stored result of a model to its row of results.jsonl, with the name `model` in its texts."""
+    """Convert the stored result of a model to its row of results.jsonl, and fill in the name of the model."""
     fields = ("verdict", "message", "findings", "result", "input_shapes", "stderr", "output")
     row = {name: fill_in_model(result[name], model) for name in fields if name in result}
     command = result["command"]

@@ -68,7 +68,7 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """Return the sorted reasons of the findings. If a model that is not clean has none, return its cause or verdict."""
+    """Return the sorted reasons of the findings. Without findings, return the cause or verdict unless it is clean."""
     if not row["findings"] and row["verdict"] != "clean":
         return [cause_of(row["message"]) or row["verdict"]]
     return sorted({finding["reason"] for finding in row["findings"]})
@@ -86,7 +86,7 @@ def cause_of(message: str) -> str:
     """
     if unforeseen := re.match(r"internal error \((\w+)", message):
         return f"internal error ({unforeseen[1]})"
-    text = re.sub(r"^\w+ ('[^']*'|\"[^\"]*\"): ", "", message)  # the operator and the node
+    text = re.sub(r"^\w+ ('[^']*'|\"[^\"]*\"): ", "", message)  # removes the operator and the node
     text = re.split(r" \(|: |; |, ", text, maxsplit=1)[0].rstrip(".")  # the part before any explanation
     text = re.sub(r"'[^']*'|\"[^\"]*\"|\d+(\.\d+)?", "…", text)
     return text if len(text) <= _MAX_CAUSE else f"{text[:_MAX_CAUSE]}…"

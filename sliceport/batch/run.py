@@ -70,7 +70,7 @@ def run_batch(
         observe: Called with the outcome of each model and each bad source. The verdict on a bad source is `error`.
 
     Raises:
-        UsageError: The command does not exist, all sources are bad, or the results cannot be read or stored.
+        UsageError: The command does not exist, all sources are bad, or the cluster or the store of results fails.
         MissingExtra: A package for a URL or a cluster is not installed.
     """
     if batch.job.command not in NAMES:

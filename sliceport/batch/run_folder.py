@@ -166,7 +166,7 @@ def _belongs_to_run(header: Header, written: str, first: Header, shards: Set[str
     """Return whether the run with `header` belongs to the run with the header `first`.
 
     Both must have the same command and options. In addition, one of these must be true:
-      * Both are shards I/N of the same sources with the same N, and `shards`, which were found before, lack that shard.
+      * Both are shards I/N of the same sources with the same N, and the shard of `header` is not yet in `shards`.
       * They overlap: `written`, the time of the last line of the run with `header`, is not before the start of `first`.
     """
     if any(header[key] != first[key] for key in ("command", "options")):

@@ -30,7 +30,7 @@ def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) ->
             return None if stop_event.is_set() else next(remaining, None)
 
     def work() -> None:
-        # Each thread ends with None, so that the loop below can count the threads that are done.
+        # Each thread puts None last, so that the loop below can count the threads that are done.
         try:
             while (task := take_task()) is not None:
                 results.put(process_model(job, task, scratch, stop_event))

@@ -43,8 +43,8 @@ def expand_sources(
         begin with `#` are ignored. `@-` is stdin.
       * A URL of fsspec: a file, a folder, or a glob.
       * A file, whatever its name ends in.
-      * A folder: all files in it and its folders whose names end in one of `suffixes`; an empty suffix is ignored. A
-        link to a folder is followed unless the walk reaches that folder without a link.
+      * A folder: every file in it or its subfolders, if the file's name ends in one of `suffixes`. An empty suffix is
+        ignored. A link to a folder is followed unless the walk reaches that folder without a link.
       * A glob: `*` matches any characters but `/`, `?` matches one such character, `[…]` matches one of the characters
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
@@ -71,7 +71,7 @@ def expand_sources(
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Parse `--shard I/N`: the shard, from 1 on, and the number of shards.
+    """Parse `--shard I/N`. Return the number of the shard and the number of shards.
 
     Raises:
         UsageError: `text` has another form, or I is not from 1 to N.
@@ -88,7 +88,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 def is_in_shard(name: str, number: int, count: int) -> bool:
     """Return whether a model is in shard `number` of `count`.
 
-    A hash of the model's name decides. So models that are added or removed do not change the shards of others.
+    A hash of the model's name decides. So models that are added or removed do not change the shards of other models.
     """
     return int.from_bytes(hashlib.sha256(encode_name(name)).digest()[:8]) % count == number - 1
 
