@@ -153,7 +153,7 @@ class Graph(ModelToRun, Protocol):
         Args:
             node: The number of the node.
             values: The values that the node reads.
-            run: A function that runs a body and returns its outputs, some of which the next iteration reads. Errors of
+            run: A function that runs a body and returns its outputs, for the next iteration to read. Errors of
                 this function pass through, such as `RunFailed` from `Side.run`.
         """
 

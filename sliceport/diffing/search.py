@@ -55,8 +55,7 @@ class Search:
         self._graph, self._bad, self._good, self._inputs = graph, bad, good, inputs
         self._failure, self._tolerance = failure, tolerance
         self._targets = list(graph.outputs) if failure.is_of_run else [failure.output]
-        # The nodes that compute the targets, each after the nodes that it reads from.
-        self._path = find_ancestors(graph, self._targets, inputs)
+        self._path = find_ancestors(graph, self._targets, inputs)  # the nodes that compute the targets, depth-first
         self._suspects: Sequence[int] = ()  # the nodes that may be the first one that fails
         self._note = ""  # the note of the best case
         self.best: Case | None = None

@@ -85,7 +85,7 @@ def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
 
 
 def main() -> None:
-    """Run each cut in a separate process, and write all results so far after each. With --cut, print the result of one."""
+    """Run each cut in a separate process, and write all results so far after each. With --cut, print one result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", default="onnxruntime", help="onnxruntime, openvino, or a module like onnxruntime")
     parser.add_argument("--provider", default="CPUExecutionProvider", help="the execution provider of onnxruntime")
