@@ -17,7 +17,7 @@ from sliceport.engines.engine import Array, Value, WholeModel
 _CHUNK_BYTES = 2**28
 """The intended total size of the values that one run returns. They are in memory at the same time."""
 _FIRST_CHUNK, _MAX_CHUNK = 16, 512
-"""The number of values that the first run returns, when no sizes are known yet, and the limit of later runs."""
+"""The number of values that the first run returns, before any size is known, and the most that a later run returns."""
 NOT_RUN = Failure("values", "", "")
 
 

@@ -33,7 +33,7 @@ _ENGINES = {
     "DmlExecutionProvider": "onnxruntime-dml",
     "CPU": "openvino-cpu",
 }
-"""The name in the table of defects of each provider or device that has entries there."""
+"""For each provider or device in the table of defects, its name there."""
 _SPECIAL: Mapping[float, Kind] = {1e308: "nan", 1e307: "infinity"}
 """The numbers that programs on a device write for differences that are not finite, because JSON lacks such numbers."""
 _Outcome = tuple[OutputDiff, ...] | Failure
