@@ -34,7 +34,7 @@ class Output:
     """The content of one output.
 
     Attributes:
-        elements: The elements of the output, as positions in the flattened data.
+        elements: The elements of the output, as positions in the flattened input data.
         shape: The shape of the output; None for a vector.
     """
 
@@ -62,7 +62,7 @@ class Gives:
 
 @dataclass(frozen=True)
 class Unwritten:
-    """The outcome that an output contains memory that was never written, or that is outside the input.
+    """The outcome that an output contains memory that was never written, or memory outside the input.
 
     Attributes:
         shape: The shape of the first output; None if all shapes are right.
@@ -254,7 +254,7 @@ class Defect:
 
     @property
     def remedy(self) -> str:
-        """The handling of a node that shows the defect, and the workaround."""
+        """The handling of a node that shows the defect, why a contested node is left, and the workaround."""
         handling = _HANDLINGS.get(self.handling, "")
         if self.is_contested and self.handling == "named":
             return f"{handling}, {_CONTESTED}; {self.workaround}"

@@ -1,7 +1,7 @@
 """The reader of the entries in the TOML files of this package.
 
 A file contains an array of tables `defect` with the attributes of `Defect`, and may contain a table `defaults` of
-attributes that its entries share. A divergence that does not state versions has those of its engine in `VERSIONS`. An
+attributes that its entries share. A divergence that states no versions gets those of its engine in `VERSIONS`. An
 example contains `right`, `seen` by engine, and the attributes of `OnnxCase` or the arguments of `OpenVINOCase.of` or
 `DirectMLCase.of`. Names such as `INT64_MAX` stand for numbers. An outcome is one of these tables:
 

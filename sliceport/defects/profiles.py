@@ -21,7 +21,7 @@ FORMS: Mapping[str, str] = {
 }
 """Forms of nodes that an engine may lack, with a line about each."""
 READINGS = ("standard", "onnxruntime")
-"""Readings of a backward Slice to the greatest integer."""
+"""The meanings of a backward Slice that ends at the greatest integer of its type; see `harden`."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def read_form_options(target: str, without: Sequence[str], read_as: str | None) 
     """Check the options `without` and `read_as` of `harden`, and return the names in `without`.
 
     Raises:
-        UsageError: The target does not accept these options, or `without` or `read_as` is malformed or not known.
+        UsageError: The target does not accept these options, or an option has a malformed or unknown value.
     """
     if target not in PROFILES and (without or read_as is not None):
         option = spell("without", "--without") if without else spell("read_as", "--read-as")

@@ -17,7 +17,7 @@ from sliceport.engines.engine import Array, Value, WholeModel
 _CHUNK_BYTES = 2**28
 """The intended total size of the values that one run returns. They are in memory at the same time."""
 _FIRST_CHUNK, _MAX_CHUNK = 16, 512
-"""The number of values that the first run returns, when no sizes are known yet, and the limit of later runs."""
+"""The number of values that the first run returns, before any size is known, and the most that a later run returns."""
 NOT_RUN = Failure("values", "", "")
 
 
@@ -30,12 +30,12 @@ class Case:
         numbers: The numbers of its nodes in the graph, in order.
         outputs: The names of its outputs.
         inputs: The values that it reads, as the other engine computed them.
-        constants: More values that it reads. They depend on shapes and constants alone, so they stay constants.
+        constants: More values that it reads. They depend on no elements of inputs, so they become constants.
         failure: Its failure; `NOT_RUN` before it has run.
         scope: The control flow nodes that contain it, outermost first, as texts that include the titles of the bodies.
         holder: The outermost control flow node that contains it; None for a case of the main graph.
         is_fusion: Whether the failure disappears if the values between its nodes become outputs, too.
-        has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves them open.
+        has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves sizes open.
         note: A caveat, such as that the search ran out of time; or an empty string.
         suspects: The nodes that may be the culprit, if the search ended early, or if no values between these nodes
             could be compared; otherwise empty.
@@ -126,7 +126,7 @@ class Located(NamedTuple):
 def make_case(
     graph: Graph, numbers: Collection[int], outputs: Sequence[str], values: Mapping[str, Array]
 ) -> Case | None:
-    """Return the nodes `numbers` as a case with these outputs, or None if `values` lacks a value that they read."""
+    """Return the nodes with these `numbers` as a case, or None if `values` lacks a value that the nodes read."""
     reads = sorted(find_boundary(graph, numbers))
     if not values.keys() >= set(reads):
         return None
@@ -138,7 +138,7 @@ def make_case(
 
 
 def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
-    """Return the values called `names`. Take them from `known`, or else compute them on an engine from `known`.
+    """Return the values called `names`: those in `known`, and the others as an engine computes them from `known`.
 
     Computed values that are not arrays are left out. Return None if the run fails, or if it needs an input of the model
     that is missing in `known`.
@@ -190,9 +190,9 @@ def _leave_out_failed(graph: Graph, side: Side, known: Mapping[str, Array], valu
     """Return the names in `later` that can still be computed after a run for `value` alone has failed."""
     dependents = _find_dependents(graph, value)
     untried = [name for name in later if name in dependents]
-    # If `value` can be computed but cannot be an output, its dependents can still be computed. The last one is tried
-    # first, because it is usually an output of the model, so it can be an output of this run, too. If the run fails,
-    # another node may be the reason. So the last dependent of the first half is tried next, and so on.
+    # If a dependent can be computed, so can `value`, although not as an output, and `later` stays as it is. The last
+    # dependent is tried first, because it is usually an output of the model, so it can be an output of this run, too.
+    # If the run fails, another node may be the reason. So the last dependent of the first half is next, and so on.
     while untried:
         if compute(graph, side, known, untried[-1:]) is not None:
             return later

@@ -158,7 +158,7 @@ class _Comparison:
         return report
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
-        """Compare the outputs with those of each recorded data set in a folder, until they differ."""
+        """Compare the outputs for each recorded data set in a folder until they differ, and search for the cause."""
         for data_set in sorted(folder.glob("test_data_set_*")) or [folder]:  # a folder without data sets is one itself
             inputs, recorded = (
                 {name: self.first.read_value(data_set / f"{kind}_{i}", name) for i, name in enumerate(names)}
@@ -182,7 +182,7 @@ class _Comparison:
         Try `ATTEMPTS` ranges of random integers until `good` runs. If it runs with none of them, use the first range.
 
         Raises:
-            ModelError: Neither engine runs its model on the first inputs.
+            ModelError: Neither engine runs its model on the inputs of the first range.
         """
         attempts = []
         for attempt in range(ATTEMPTS):
@@ -224,7 +224,7 @@ class _Comparison:
     def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
         """Return a report on the outputs of a run. The report has no results of a search yet."""
         is_pair = self.first is not self.second
-        # With one model, `on` is the engine under test. With two, it runs the first one, which is right by definition.
+        # With one model, `on` is the engine to test. With two, `on` runs the first model, which is right by definition.
         on, against = (self.good, self.bad) if is_pair else (self.bad, self.good)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
         for side, result, ordinal in ((self.bad, run.actual, "second"), (self.good, run.expected, "first")):
@@ -255,7 +255,7 @@ class _Comparison:
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
 
     def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both engines again. Return the first one, `bad` before `good`, whose result differs, otherwise None."""
+        """Run both engines again. Return the engine whose result differs (`bad` if both do); None if neither does."""
         # A kept result would always be the same, so these runs do not use the folder of kept results.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
@@ -272,7 +272,7 @@ class _Comparison:
         return None
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
-        """Add the part of each failure to `parts`. Without one, let an earlier part explain it, or add a note."""
+        """Add the part of each failure to `parts`. If no part is found, extend an earlier part or add a note."""
         # If the engine of the expected outputs fails, the part at fault is one that fails on this engine.
         sides = (self.good, self.bad) if isinstance(run.expected, Failure) else (self.bad, self.good)
         for failure, located in self._locate_each(run, failures, notes):
@@ -301,8 +301,8 @@ class _Comparison:
         notes.append(pair.matches.note)
         if failures[0].is_of_run:
             cause = pair.find_failing_part(failures[0])
-            # If the cause is several nodes that do not run, the search of one model may find fewer. If the cause has a
-            # note, it fails in another way than the model, so this search cannot find it.
+            # If the cause is several nodes that do not run, a search in the second model alone may find fewer nodes.
+            # That search only finds parts that fail like the model. A cause with a note fails in another way.
             if cause is None or (len(cause.case.nodes) > 1 and cause.case.failure.is_of_run and not cause.case.note):
                 for failure, located in self._locate_in_one_model(run, failures):
                     yield failure, located or cause
@@ -311,7 +311,7 @@ class _Comparison:
         elif not pair.matches.has_inner and all(
             len(find_ancestors(self.second, [each.output])) > 1 for each in failures
         ):
-            # Without matched values, a part has all nodes that lead to its output. This helps only if it is one node.
+            # Without matches, a part has all nodes that lead to its output. Such a part helps only if it is one node.
             notes.append("the models share no values that diff can match, so that only their outputs are compared")
         else:
             for failure in failures:
@@ -319,7 +319,7 @@ class _Comparison:
 
     def _advise(self) -> Iterator[str]:
         """Yield a sentence with commands to compare each model alone, if both ran on the same, non-default engine."""
-        engine, paths = str(self.bad), filter(is_path, self.models)  # `str` of other models prints all their weights
+        engine, paths = str(self.bad), filter(is_path, self.models)  # the text of a model object would hold all weights
         if self.first is not self.second and engine == str(self.good) and engine not in DEFAULT_AGAINST.values():
             commands = "; ".join(join(["sliceport", "diff", str(path), "--on", engine]) for path in paths)
             yield f"compare each model alone: {spell(f'diff(model, on={engine!r})', commands)}"
@@ -335,9 +335,9 @@ class _Comparison:
 
 
 def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
-    """Return the engine that computes the values at cuts of a graph: `good`, unless it does not run the format.
+    """Return the engine that computes the values at cuts of a graph: `good` if it runs the format, otherwise `bad`.
 
-    Then the two models have different formats, and the failure is one of the run, for which `bad` alone suffices.
+    If `good` does not run it, the two models differ in format, and the failure is one of the run, which `bad` shows.
     """
     return good if graph.format in good.engine.model_formats else bad
 

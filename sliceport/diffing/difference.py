@@ -92,7 +92,7 @@ def _strip_names(message: str) -> str:
     # Remove text in quotes or parentheses, paths, and the word after "node", "name" and so on.
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|\S*/\S*", " ", message)
     plain = re.sub(r"(?i)\b(node|name|input|output|initializer)s?:? ?\S+", " ", plain)
-    # Only the first 200 characters count, because `shorten` may have removed the end of one message.
+    # Only the first 200 characters count, because `shorten` may have removed the end of either message.
     return " ".join(re.sub(r"0x[0-9a-f]+|\d+|[{}\[\],.]", " ", plain).split())[:200]
 
 
@@ -211,7 +211,7 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
     if a.dtype.kind not in "iufc" and "float" not in a.dtype.name and "int" not in a.dtype.name:
         return _make_difference(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
     if tolerance != EXACT and a.dtype.kind not in "iu":
-        # NaN must be in the same elements, and so must infinity, with the same sign.
+        # NaN must be in the same elements of both arrays. So must infinity, with the same sign.
         wide_a, wide_b = widen(a), widen(b)
         masks: dict[Kind, Array] = {
             "nan": np.isnan(wide_a) != np.isnan(wide_b),

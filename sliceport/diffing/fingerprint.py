@@ -48,7 +48,7 @@ class Fingerprint:
         return cls((array.dtype.name, array.shape), hashlib.blake2b(data, digest_size=16).digest(), sums, bound)
 
     def agrees(self, other: Fingerprint) -> bool:
-        """Return whether `other` has the same `kind` and similar sums, or the same `digest` if there are no sums."""
+        """Return whether `other` has the same `kind` and similar sums; without sums, the same `kind` and `digest`."""
         if self.kind != other.kind:
             return False
         if not self.sums:

@@ -26,7 +26,7 @@ class GraphNode:
         writes: The names of the values that it writes.
         moves: Whether it only moves elements.
         is_shape: Whether it returns the shape or the size of its input, so that its values follow from shapes alone.
-        is_random: Whether it draws random numbers, so that engines may compute other values.
+        is_random: Whether it draws random numbers, so that two engines may compute different values.
         constants: The names of the constants that it reads.
         written_name: For a node that was inlined from a function, the names of the function and of the node in it;
             otherwise empty.
@@ -96,8 +96,8 @@ class ModelToRun(Protocol):
             inputs: Arrays that are used as they are.
             shapes: Sizes for inputs with open shapes.
             seed: The seed of the random arrays.
-            attempt: From 0 to 3. Random integers are from 0 to 99, or less if they index a shorter axis. They are not 0
-                in attempt 1, because they may be divisors; 0 or 1 in attempt 2; and 0 in attempt 3.
+            attempt: From 0 to 3. Random integers are from 0 to 99, or less if they index a shorter axis. In attempt 1,
+                they are not 0, because they may be divisors. They are 0 or 1 in attempt 2, and 0 in attempt 3.
 
         Raises:
             UsageError: An array or a name does not fit, or a shape is open or too large.
@@ -148,13 +148,13 @@ class Graph(ModelToRun, Protocol):
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of a control flow node, such as the first iterations of a Loop.
 
-        The last body may be one that the node does not run; see `Body.is_run`. Other nodes have no bodies.
+        Yield nothing for other nodes. The last body may be one that the node does not run; see `Body.is_run`.
 
         Args:
             node: The number of the node.
             values: The values that the node reads.
-            run: A function that runs a body and returns the inputs of the next iteration. Errors of this function pass
-                through, such as `RunFailed` from `Side.run`.
+            run: A function that runs a body and returns its outputs, for the next iteration to read. Errors of
+                this function pass through, such as `RunFailed` from `Side.run`.
         """
 
     def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:

@@ -30,7 +30,7 @@ class DeclaredInput:
 
     Attributes:
         name: Its name.
-        dtype: Its element type in NumPy or ml_dtypes, `object` for strings; None if it declares no type of these.
+        dtype: Its element type in NumPy or ml_dtypes, `object` for strings; None if it declares no such type.
         dims: Its sizes: a number, or for an open size a symbol or None; None for an open rank.
         end: The exclusive upper bound of random integers.
     """
@@ -51,11 +51,11 @@ def make_inputs(
 ) -> dict[str, Array]:
     """Return the caller's arrays, and random arrays for the other inputs; see `ModelToRun.make_inputs`.
 
-    `values` are names of values other than inputs. `shapes` may have shapes for them, but these shapes are not used.
+    `values` are names of values other than inputs. Shapes for these values in `shapes` are accepted, but not used.
 
     Raises:
         UsageError: An array does not fit the model or `shapes`, a name is unknown, the shape of an input is open or too
-            large, or a random array is needed of a type that NumPy and ml_dtypes lack.
+            large, or an input without an array has a type that NumPy and ml_dtypes lack.
     """
     names = [model_input.name for model_input in declared]
     names_text = ", ".join(map(repr, names))
@@ -104,10 +104,10 @@ def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
     is_text = dtype == np.dtype(object)
     if is_text and array.dtype.kind == "U":
         array = array.astype(object)
-    if array.dtype == dtype and not (is_text and any(not isinstance(text, str) for text in array.flat)):
+    if array.dtype == dtype and (not is_text or all(isinstance(text, str) for text in array.flat)):
         return array
     has_raw_bits = array.dtype.kind in "Vu" and array.dtype.itemsize == dtype.itemsize and array.dtype.names is None
-    if not has_raw_bits or dtype.isbuiltin == 1:  # one of NumPy's own types
+    if not has_raw_bits or dtype.isbuiltin == 1:  # `isbuiltin` is 1 for NumPy's own types
         elements = "text" if is_text else f"{dtype} elements"
         kind = "objects that are not all str" if array.dtype == dtype else str(array.dtype)
         raise UsageError(f"input {name!r} needs {elements}, got {kind}.")

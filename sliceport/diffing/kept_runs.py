@@ -21,7 +21,7 @@ from sliceport.errors import UsageError
 
 @dataclass(frozen=True)
 class KeptRuns:
-    """A folder with one file for each run, named by a hash of sliceport's version, engine, model and inputs."""
+    """A folder with one file for each run, named by a hash of engine, model, inputs and sliceport's version."""
 
     folder: Path
 
@@ -47,7 +47,7 @@ class KeptRuns:
             return None
 
     def write(self, path: Path, result: Mapping[str, Value] | Failure) -> None:
-        """Try to write a result. Skip crashes and lack of memory. Skip outputs if one is text or not an array."""
+        """Try to write a result. Skip crashes and lack of memory. Skip all outputs if any is text or not an array."""
         arrays: dict[str, Any] = {}
         if isinstance(result, Failure):
             if result.kind in ("memory", "crash"):  # the machine may be the cause, or another process

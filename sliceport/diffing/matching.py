@@ -23,9 +23,9 @@ class Matches:
         second: The model to test.
         good: The engine of the first model.
         bad: The engine of the second model.
-        names: For each input and output of the second model, its name in the first; a missing name stays the same.
-        runs: Sets of inputs by their names in the first model. One set is used if all values can be matched by their
-            names: if names are trusted, and each value of the second model has a namesake in the first.
+        names: For each input and output of the second model, its name in the first. Other values keep their names.
+        runs: Sets of inputs by their names in the first model. Only the first set is used if names are trusted, and
+            each value of the second model has a namesake in the first.
         equal: Values of the second model that are equal to a value of the first, with the name of that value.
         close: Values that agree within the tolerance, likewise. It contains `equal`.
         different: Values that differ from the value that they should equal, likewise.
@@ -92,7 +92,7 @@ class Matches:
         return bool(inner_differences or self.close.keys() - set(self.second.inputs))
 
     def _match_values(self, expected: Fingerprints, actual: Fingerprints) -> None:
-        """Match values by their fingerprints, and others by the nodes that write them. Count the matches."""
+        """Match values by names or fingerprints, and the others by the nodes that write them. Count the matches."""
         names_by_kind: dict[Any, list[str]] = {}
         for name, prints in expected.items():
             names_by_kind.setdefault(prints[0].kind, []).append(name)
@@ -119,7 +119,7 @@ class Matches:
         self._counts["different"] = len(self.different)
 
     def _match_by_reads(self, unmatched: set[str]) -> None:
-        """Match the outputs of nodes that correspond, and add the matches to `different`.
+        """Match the outputs of nodes that correspond. Add the matches to `different`, because no fingerprints agree.
 
         Two nodes correspond if the values that they read match, and if either their operators or the operators that
         read their outputs are equal. `unmatched` contains the values of the first model without a match. Values
@@ -164,8 +164,8 @@ def match_by_value(first: Mapping[str, Array], second: Mapping[str, Array]) -> d
     names: dict[str, str] = {}
     # Values that agree with their namesake come first, so that no other value takes the namesake.
     for name in sorted(actual, key=lambda name: name not in expected or not actual[name].agrees(expected[name])):
-        others = (other for other in (name, *expected) if other in expected and other not in names.values())
-        match = next((other for other in others if actual[name].agrees(expected[other])), None)
+        free = (each for each in (name, *expected) if each in expected and each not in names.values())
+        match = next((each for each in free if actual[name].agrees(expected[each])), None)
         if match is not None:
             names[name] = match
     return names

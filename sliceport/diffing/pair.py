@@ -63,7 +63,7 @@ class Pair:
             tolerance: The accepted difference of computed values; None for the default of their type.
         """
         random_part: Located | None = None
-        # Later calls test close values again, because the tolerance of another output may be smaller.
+        # A copy: later calls test close values again, because the tolerance of another output may be smaller.
         right = dict(self.matches.close)
         for located in self._find_parts([output] if output else self._second.outputs, right, tolerance):
             if located.case.failure.is_of_run:  # only the cut makes the part fail, because the second model runs
@@ -85,12 +85,12 @@ class Pair:
             cause = self._confirm_cause(located, failure)
             if cause is not None:
                 return self._enter_body(cause, None)
-            for name in right:  # `_find_parts` has added values, which need no other test
+            for name in right:  # values that `_find_parts` found to be right are not tested again
                 self.matches.different.pop(name, None)
         return None
 
     def _accept(self, located: Located, right: dict[str, str]) -> None:
-        """Let the next parts take the value of a part from the first model."""
+        """Let later parts read the first model's value instead of the value that this part computes."""
         assert located.counterpart is not None
         matches, name = self.matches, located.case.outputs[0]
         right[name] = matches.close[name] = matches.equal[name] = located.counterpart.outputs[0]
@@ -148,7 +148,7 @@ class Pair:
         return None
 
     def _does_rest_run(self, known: Mapping[str, Array]) -> bool:
-        """Return whether the rest of the second model runs from the values `known`; False if it needs other inputs."""
+        """Return whether the rest of the second model runs from the known values; False if it needs other inputs."""
         outputs = [name for name in self._second.outputs if name not in known]
         if not outputs:
             return True
@@ -183,7 +183,7 @@ class Pair:
         """Run a part on values of the first model, and return the part if it fails or its value differs.
 
         If its value is within the tolerance, add its output to `right` and return None. Also return None if the part
-        has no nodes, or if the first model lacks a value that it needs.
+        has no nodes, or if a value of the first model is missing.
         """
         output, counterpart, nodes, first_nodes, inputs = candidate
         values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
@@ -225,8 +225,8 @@ class Pair:
                 if isinstance(actual, Failure) and not case.failure.is_of_run:
                     break  # the body runs in the model, so that only the cut makes it fail
                 names = _match_bodies(first, second)
-                # `Matches` looks up an input of the second body by its name in the first body, or else by its own name.
-                # Matched inputs have their names in the first body, so the arrays of the first body have priority.
+                # `Matches` looks up an input of the second body under the name of its match in the first body, or
+                # under its own name. If both bodies have this name, the array of the first is right by definition.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
                 if isinstance(actual, Failure):
@@ -250,8 +250,8 @@ def _match_bodies(first: Body, second: Body) -> dict[str, str]:
     that are outputs. Other outputs are matched by name or position, because a wrong output may equal another output.
     """
     first_names, second_names = first.graph.outputs, second.graph.outputs
-    has_same = set(second_names) <= set(first_names)
-    outputs = dict(zip(second_names, second_names if has_same else first_names, strict=False))
+    has_same_names = set(second_names) <= set(first_names)
+    outputs = dict(zip(second_names, second_names if has_same_names else first_names, strict=False))
     return outputs | {name: name for name in second.inputs} | match_by_value(first.inputs, second.inputs)
 
 

@@ -20,7 +20,7 @@ WAYS = 16
 """The number of parts that a round divides the open range into. The range contains the first node that fails."""
 _VERSION = 2
 _DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12)
-"""The numbers of steps back from the last node to try in the last round, to find the nodes that an engine fuses."""
+"""Numbers of steps back from the last node. The last round tries them to find the nodes that an engine fuses."""
 _CutKind = Literal["prefix", "around", "spread"]
 _NUMBERS = ("seed", "round", "low", "high", "front", "size", "start", "depth")
 """The fields of `State` and `Cut` that are numbers, none of them negative."""

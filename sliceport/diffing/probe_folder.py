@@ -101,9 +101,9 @@ def probe(
     Raises:
         UsageError: An option does not fit, the folder exists or cannot be written, or a probe cannot hold one of the
             inputs, or can hold none of the outputs.
-        ModelError: The model cannot be read, or the reference does not run it.
+        ModelError: The model cannot be read, or the engine does not run it.
         MissingExtra, ChildLost: See `Side.run`.
-        MemoryError: The reference lacks memory.
+        MemoryError: The engine lacks memory.
     """
     graph = open_graph(model)
     arrays = read_inputs(inputs)
@@ -137,7 +137,7 @@ class Round:
     state: State
 
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Probe:
-        """Choose the parts of the model to run in this round, and write a folder that runs them on a device.
+        """Choose the parts of the model to run in this round, and write a folder whose programs run them on a device.
 
         Raises:
             UsageError: The folder exists or cannot be written, models of this format cannot be anonymised, or a probe

@@ -33,7 +33,7 @@ _ENGINES = {
     "DmlExecutionProvider": "onnxruntime-dml",
     "CPU": "openvino-cpu",
 }
-"""The name in the table of defects of each provider or device that has entries there."""
+"""For each provider or device in the table of defects, its name there."""
 _SPECIAL: Mapping[float, Kind] = {1e308: "nan", 1e307: "infinity"}
 """The numbers that programs on a device write for differences that are not finite, because JSON lacks such numbers."""
 _Outcome = tuple[OutputDiff, ...] | Failure
@@ -196,14 +196,14 @@ class _Results:
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing_count):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
         # A prefix begins at the front, a few right nodes before the range, because the failure may need these nodes.
-        # After the first round, a front of 0 stays 0, as the failure may need nodes before other fronts (see above).
+        # If a round after the first began at front 0, the front stays 0, as it may have been moved back (see above).
         may_move_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if may_move_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
 
     def _judge_last_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Report the first cut that fails. Otherwise repeat the round if cuts did not run, else end without a node."""
-        # A `spread` has the nodes of the cut before it. It only shows whether a fusion is to blame.
+        """Report the first cut that fails. Without one, end without a node, or repeat the round if cuts did not run."""
+        # A `spread` has the same nodes as the previous cut, and only shows whether a fusion is to blame.
         part = next((cut for cut in state.cuts.values() if verdicts.get(cut) and cut.kind != "spread"), None)
         if part is not None:
             return self._report_part(report, part, verdicts)
@@ -220,8 +220,8 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # A round divides the range by `WAYS` if all cuts have a verdict. Cuts without one make it divide by less, so
-        # each round is counted as halving the range. Added are one round that moves the front back to 0, and the last.
+        # `bit_length` counts the rounds as if each halved the range: a round divides it by `WAYS`, but by less if cuts
+        # have no verdict. The 2 stands for a round that moves the front back to 0, and for the last round.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         round_text = f"these are the results of round {state.round} of at most {most_rounds}, if all models run"
         reading = self._build_reading(report, text, round_text)
@@ -256,7 +256,7 @@ class _Results:
 
     def _find_caveat(self, case: Case) -> str:
         """Return the reason why the part at fault may be smaller than a case, or an empty string."""
-        # A round that finds the part also ran its last node alone, unless a probe cannot hold values of this node.
+        # The round that finds a part also runs its last node alone, unless a probe cannot hold values of this node.
         if not any(self.path.nodes_of(cut) == list(case.numbers[-1:]) for cut in self.round.state.cuts.values()):
             return f"a probe cannot hold values that {case.culprit} reads or writes, so it did not run alone"
         if next(case.graph.bodies(case.numbers[-1], case.values, self.round.good.run), None) is not None:
@@ -264,7 +264,7 @@ class _Results:
         return ""
 
     def _describe_node(self, size: int) -> str:
-        """Return the last of the first `size` nodes of the path as text."""
+        """Return the node at position `size`, counted from 1, of the path as text."""
         return str(self.path.graph.nodes[self.path.numbers[size - 1]])
 
     def _compare(self, name: str, cut: Cut) -> _Outcome:
@@ -280,7 +280,7 @@ class _Results:
         """Return the accepted difference of an output of a cut."""
         if only_moves(self.path.graph, self.path.nodes_of(cut), output):
             return EXACT  # moving elements does not round them
-        value = np.empty(0, measures.get("element", "float32"))  # only its type matters; `measures` may lack it
+        value = np.empty(0, measures.get("element", "float32"))  # only the type matters; `measures` may lack it
         default = tolerance_of(value) if cut.is_whole(self.round.state) else inner_tolerance_of(value)
         return self.tolerances.get(output, self.tolerances.get("")) or default
 

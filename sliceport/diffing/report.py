@@ -110,9 +110,9 @@ class DiffReport:
         failed: The engine that did not run its model, or an empty string.
         failed_model: The model that did not run: `model`, or of two models `first model` or `second model`.
         failures: The failure of the run, or of each output that differs.
-        parts: The smallest part of the model that causes each failure. A part that causes several failures occurs once.
+        parts: For each failure, the smallest part that causes it. A part that causes several failures occurs once.
         notes: Sentences about the search, such as the reason why a failure has no part.
-        runs: The number of runs that engines made until the search ended. It excludes runs whose results were kept.
+        runs: The number of runs that engines made until the search ended. Reading a kept result does not count.
     """
 
     on: str

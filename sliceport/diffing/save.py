@@ -26,7 +26,7 @@ for (name, b), a in zip(expected.items(), map(np.asarray, got)):
     same = a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
     print(name, "equal" if same else f"differs: expected {b.ravel()[:8]}, got {a.ravel()[:8]}")
 """
-"""Lines of `run.py` after those of `Graph.write`, which set `expected`, and of the engine, which set `got`."""
+"""The last lines of `run.py`. Lines of `Graph.write` set `expected`, and lines of the engine set `got`."""
 _MAX_SHOWN = 8
 
 

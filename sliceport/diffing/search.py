@@ -1,4 +1,4 @@
-"""Search for the smallest part of a model that fails, by cutting the model. More outputs of a part prevent fusions."""
+"""Search for the smallest part of a model that fails, by cutting the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sliceport.wording import count_of
 _WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
 """Words of a message that may be names, in quotes or not."""
 _MAX_NAMED = 3
-"""The largest number of nodes to try that a message names."""
+"""At most this many of the nodes that a message names are tried."""
 _MAX_STEPS = 3
 """The largest number of steps back from a node to the nodes that are tried together with it."""
 _MAX_PIECES = 4
@@ -55,8 +55,7 @@ class Search:
         self._graph, self._bad, self._good, self._inputs = graph, bad, good, inputs
         self._failure, self._tolerance = failure, tolerance
         self._targets = list(graph.outputs) if failure.is_of_run else [failure.output]
-        # The nodes that compute the targets, each after the nodes that it reads from.
-        self._path = find_ancestors(graph, self._targets, inputs)
+        self._path = find_ancestors(graph, self._targets, inputs)  # the nodes that compute the targets, depth-first
         self._suspects: Sequence[int] = ()  # the nodes that may be the first one that fails
         self._note = ""  # the note of the best case
         self.best: Case | None = None
@@ -89,7 +88,7 @@ class Search:
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
         """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
 
-        Return no outputs if `good` fails. For a failure of the run, also return none if `bad` runs their nodes.
+        If `good` fails, return no outputs. If the failure is one of the run and `bad` runs, return no outputs either.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
         result = self._failure if case is None else self._compare(case, tolerance_for)
@@ -163,7 +162,8 @@ class Search:
             start, count_before = 0, len(self.best.numbers)
             while start < len(self.best.numbers):
                 progress.say(f"reducing the model: {len(self.best.numbers)} nodes left")
-                start = start if self._remove(self.best.numbers[start : start + size]) else start + size
+                if not self._remove(self.best.numbers[start : start + size]):
+                    start += size
             size = size if len(self.best.numbers) < count_before else size // 2  # the same size after a success
 
     def _is_decided_by_rounding(self, best: Case, number: int) -> bool:
@@ -235,7 +235,7 @@ class Search:
         result = self._compare(case)
         if isinstance(result, Failure):  # `bad` fails to run
             is_right = False
-        elif not result:  # `bad` runs, but `good` fails, so no values are compared
+        elif not result:  # no values are compared: `bad` runs, which is right only for a failure of the run
             is_right = self._failure.is_of_run
         else:
             is_right = not any(each.kind for each in result)
@@ -292,7 +292,7 @@ class Search:
         return True
 
     def _failure_of(self, case: Case, *, is_any_alike: bool = False) -> Failure | None:
-        """Return the failure of a case that fails like the model, otherwise None. `is_any_alike` allows any failure."""
+        """Return the failure of a case that fails like the model, or None. `is_any_alike` allows any failed run."""
         result = self._compare(case)
         if isinstance(result, Failure):
             return result if is_any_alike or result.is_like(self._failure) else None
@@ -320,7 +320,7 @@ class Search:
         return case.compare(actual, comparable, tolerance_for or (lambda _: self._tolerance), inner_tolerance_of)
 
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
-        """Compute the values that some nodes of a case read, on the engine `good`. Return None if it fails."""
+        """Compute, on the engine `good`, the values that some nodes of a case read. Return None if the run fails."""
         return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
 
 

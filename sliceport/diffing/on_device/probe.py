@@ -45,7 +45,7 @@ def measure(got: Any, expected: Any) -> dict[str, Any]:
     error = np.where(np.isnan(wide_a) != np.isnan(wide_b), 1e308, error)
     at = int(np.argmax(np.where(unequal, error, -1)))
     largest = float(np.abs(wide_b[np.isfinite(wide_b)]).max(initial=0))  # for relative tolerances
-    sample = {"got": list(a[at].tobytes()), "expected": list(b[at].tobytes())}  # exact in every language
+    sample = {"got": list(a[at].tobytes()), "expected": list(b[at].tobytes())}  # bytes are exact in every language
     return {**measures, "absolute": float(error[at]), "largest": largest, "at": at, **sample}
 
 
@@ -58,7 +58,7 @@ def run_cut(cut: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
         return {"outputs": [measure(np.asarray(got), right) for got, right in outputs], "version": version}
     except Exception as error:  # a runtime may raise anything
         kind = "memory" if isinstance(error, MemoryError) else "absent" if isinstance(error, ImportError) else "error"
-        # Longer than the 300 characters that sliceport shows, so that sliceport marks a long text as shortened.
+        # The limit exceeds the 300 characters that sliceport shows, so that sliceport marks a long text as shortened.
         return {"kind": kind, "detail": " ".join(f"{type(error).__name__}: {error}".split())[:400]}
 
 
@@ -85,7 +85,7 @@ def read_probe() -> tuple[Any, dict[str, dict[str, Any]], list[str]]:
 
 
 def main() -> None:
-    """Run each cut in a separate process. After each, write all results so far. With --cut, run only this cut."""
+    """Run each cut in a separate process, and write all results so far after each. With --cut, print one result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime", default="onnxruntime", help="onnxruntime, openvino, or a module like onnxruntime")
     parser.add_argument("--provider", default="CPUExecutionProvider", help="the execution provider of onnxruntime")
