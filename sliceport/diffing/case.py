@@ -63,8 +63,8 @@ class Case:
 
     @property
     def culprit(self) -> GraphNode:
-        """The last node of the case. Reports call it the first node that differs or fails."""
-        return self.nodes[-1]
+        """The node at fault: the node that writes the output that differs or, if the run fails, the last node."""
+        return next((node for node in self.nodes if self.failure.output in node.writes), self.nodes[-1])
 
     @property
     def culprit_text(self) -> str:

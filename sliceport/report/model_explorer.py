@@ -50,8 +50,8 @@ def node_data_of_diff(report: DiffReport, model: str) -> str:
     def marks() -> Iterator[Mark]:
         for case in [part.case for part in report.parts]:
             # If the case is in a body, each mark is for the holder, too, and the first one decides the holder's color.
-            # So the culprit, which is the last node, comes first.
-            for node in reversed(case.nodes):
+            # So the culprit comes first.
+            for node in sorted(case.nodes, key=lambda node: node is not case.culprit):
                 text = case.failure.message if node is case.culprit else "in the smallest model that fails"
                 color = _RED if node is case.culprit else _AMBER
                 if case.holder is None:

@@ -71,6 +71,16 @@ def test_wrong_fusion_is_found_with_its_nodes(differ: Differ) -> None:
     assert part_of(report).case.is_fusion
 
 
+def test_node_that_differs_because_of_a_node_after_it_is_at_fault(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        if "Neg" in [node.op_type for node in proto.graph.node]:
+            swap("a", "Identity")(proto)
+
+    report = differ("(float[3,4] x) => (c) { [a] a = Relu (x)  [b] b = Neg (x)  [c] c = Add (b, a) }", fault)
+    assert names(report) == ["a", "b"]
+    assert part_of(report).case.culprit.name == "a"
+
+
 @pytest.mark.parametrize("is_reference", [False, True])
 def test_side_that_refuses_more_outputs_shows_no_fusion(differ: Differ, is_reference: bool) -> None:
     def refuse_more(proto: onnx.ModelProto) -> None:
