@@ -14,6 +14,7 @@ from ov_ext.files import read_with_shapes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
 from ov_ext.read import SPLITS, nodes_with_scope, resolve
+from ov_ext.static_values import read_integers
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING
@@ -118,7 +119,7 @@ def _check_split(node: ov.Node) -> _Findings:
         return  # Nothing is open.
     data, *indices = (source.get_node() for source in inputs_of(node))
     shape = inputs_of(node)[0].get_partial_shape()
-    constants = [index.data.reshape(-1).tolist() for index in indices if index.get_type_name() == "Constant"]
+    constants = [read_integers(index).reshape(-1).tolist() for index in indices if index.get_type_name() == "Constant"]
     # A Split has one index input, the axis. A length of -1 stands for the rest of the axis, whatever its size is.
     if data.get_type_name() != "Parameter" or shape.rank.is_dynamic or len(constants) < 2 or -1 in constants[1]:
         return

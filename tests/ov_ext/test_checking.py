@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import openvino as ov
 import pytest
 from openvino import opset1
@@ -86,3 +87,13 @@ def test_sizes_that_fix_an_open_axis_are_fragile() -> None:
     assert (finding.kind, finding.detail) == ("fragile", "split_lengths=[1, 2] fixes axis 0 of 'x' to 3")
     rest = opset1.variadic_split(data, AXIS, constant([1, -1]))
     assert sliceport.check(ov.Model(rest.outputs(), [data], "m")).is_clean
+
+
+@pytest.mark.parametrize(("element", "byte", "details"), [("u4", 0x35, ["split_lengths=[5]"]), ("i4", 0x0F, [])])
+def test_lengths_of_4_bits_are_unpacked(element: str, byte: int, details: list[str]) -> None:
+    """There is one length, because OpenVINO reads others beyond the constant. i4 holds -1, the rest of the axis."""
+    data, packed = parameter([-1, 4]), ov.Tensor(getattr(ov.Type, element), ov.Shape([1]))
+    packed.data.view(np.uint8)[:] = byte
+    node = opset1.variadic_split(data, AXIS, ov.op.Constant(packed))
+    findings = sliceport.check(ov.Model(node.outputs(), [data], "m")).findings
+    assert [one.detail.partition(" fixes")[0] for one in findings] == details
