@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import openvino as ov
@@ -14,7 +14,7 @@ from ov_ext.files import read_with_shapes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
 from ov_ext.read import SPLITS, nodes_with_scope, resolve
-from ov_ext.static_values import read_integers
+from ov_ext.static_values import DataDependent, read_integers
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING
@@ -43,23 +43,25 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
         UsageError: `model` is of another type, `input_shapes` do not fit it, or see `backend`.
     """
     opened = read_with_shapes(model, input_shapes)
+    nodes = list(nodes_with_scope(opened))
+    data_dependent = DataDependent([node for _, node in nodes])
     return NodeFindings(
         tuple(
             NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)
-            for scope, node in nodes_with_scope(opened)
-            for defect, kind, detail in _check_node(node)
+            for scope, node in nodes
+            for defect, kind, detail in _check_node(node, data_dependent)
         ),
         ENGINES,
     )
 
 
-def _check_node(node: ov.Node) -> _Findings:
+def _check_node(node: ov.Node, data_dependent: Container[int]) -> _Findings:
     """Yield the findings about a node of any operator."""
     try:
         if kind_of(node) in BUILT_IN:
-            yield from _check_built_in(BuiltInNode(node))
+            yield from _check_built_in(BuiltInNode(node, data_dependent))
         elif kind_of(node) in SPLITS:
-            yield from _check_split(node)
+            yield from _check_split(node, data_dependent)
         elif kind_of(node)[0] in ("Loop", "TensorIterator"):
             yield from _check_sliced_inputs(node)
     except InvalidSlice as error:
@@ -108,14 +110,14 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
                 yield IGNORED_START, "defect", f"input {port.input_index} starts at {port.start}"
 
 
-def _check_split(node: ov.Node) -> _Findings:
+def _check_split(node: ov.Node, data_dependent: Container[int]) -> _Findings:
     """Yield a finding if the constant lengths of a VariadicSplit fix a size that the model's input leaves open.
 
     Raises:
         InvalidSlice: The node breaks its specification.
     """
     with suppress(DynamicSlice):
-        resolve(node)
+        resolve(node, data_dependent)
         return  # Nothing is open.
     data, *indices = (source.get_node() for source in inputs_of(node))
     shape = inputs_of(node)[0].get_partial_shape()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from operator import and_, or_
 
@@ -28,6 +28,10 @@ _UNPACKED = frozenset({"u4", "i4"})
 class BuiltInNode:
     """A built-in slicing node, read once.
 
+    Args:
+        node: The node.
+        data_dependent: See `DataDependent`. Without it, each index is traced back to see what it depends on.
+
     Attributes:
         node: The node.
         op: `Slice` or `StridedSlice`.
@@ -42,11 +46,11 @@ class BuiltInNode:
         element: Name of the data's element type.
     """
 
-    def __init__(self, node: ov.Node) -> None:
+    def __init__(self, node: ov.Node, data_dependent: Container[int] = ()) -> None:
         self.node = node
         self.op = BUILT_IN[kind_of(node)]
         self.inputs = inputs_of(node)
-        self.index_values = [_known_elements(list_bounds(source)) for source in self.inputs[1:]]
+        self.index_values = [_known_elements(list_bounds(source, data_dependent)) for source in self.inputs[1:]]
         self.steps = self.index_values[2] if len(self.index_values) > 2 else []
         self.at_run_time = any(values is None or None in values for values in self.index_values)
         self.masks = masks_of(node) if self.op == "StridedSlice" else Masks()
@@ -210,12 +214,19 @@ def _infer_for_plugin(view: BuiltInNode) -> ov.PartialShape:
 
     The CPU plugin narrows indices to 32 bits, so it slices no longer axes. Raise InvalidSlice as `build_custom` does.
     """
-    shape = view.inputs[0].get_partial_shape()
-    if shape.is_static:
-        return view.custom_node.output(0).get_partial_shape()
-    dims = [ov.Dimension(low, max(low, min(high, _INT32_MAX))) for low, high in map(bounds_of, shape)]
-    data = ov.op.Parameter(view.inputs[0].get_element_type(), ov.PartialShape(dims))
-    return build_custom(view.node, data.output(0)).output(0).get_partial_shape()
+    data, *indices = view.inputs
+    bounds = map(bounds_of, data.get_partial_shape())
+    dims = [ov.Dimension(low, max(low, min(high, _INT32_MAX))) for low, high in bounds]
+    inputs = [_stand_in(data, ov.PartialShape(dims))]
+    # The operator would trace an unknown index through the whole network again, which takes quadratic time.
+    for source, values in zip(indices, view.index_values, strict=True):
+        inputs.append(_stand_in(source, source.get_partial_shape()) if values is None else source)
+    return build_custom(view.node, inputs).output(0).get_partial_shape()
+
+
+def _stand_in(source: ov.Output, shape: ov.PartialShape) -> ov.Output:
+    """Return a Parameter of this shape with the element type of `source`."""
+    return ov.op.Parameter(source.get_element_type(), shape).output(0)
 
 
 def _may_be_scalar(view: BuiltInNode) -> bool:

@@ -59,6 +59,8 @@ def make(
         return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **lists)
     if op == "Slice":
         return opset8.slice(*inputs)
+    if op == "VariadicSplit":
+        return opset1.variadic_split(*inputs)
     if op == "TensorIterator":
         start, stride, part_size, end, axis = (int(node.data[0]) for node in inputs[1:])
         return iterate(inputs[0], start, stride, part_size, end, axis)
