@@ -9,7 +9,7 @@ from contextlib import suppress
 import openvino as ov
 from openvino.op.util import SliceInputDescription
 
-from ov_ext.defects import BuiltInNode, find_defects
+from ov_ext.defects import BuiltInNode, find_defects, find_split_defects
 from ov_ext.files import read_with_shapes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
@@ -17,7 +17,7 @@ from ov_ext.read import SPLITS, nodes_with_scope, resolve
 from ov_ext.static_values import DataDependent, read_integers
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
-from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING
+from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING, UNREAD_INPUTS
 from sliceport.defects.reported import REPORTED
 from sliceport.defects.validity import FIXED_AXIS, NOT_VALID
 from sliceport.errors import DynamicSlice, InvalidSlice
@@ -61,9 +61,12 @@ def _check_node(node: ov.Node, data_dependent: Container[int]) -> _Findings:
         if kind_of(node) in BUILT_IN:
             yield from _check_built_in(BuiltInNode(node, data_dependent))
         elif kind_of(node) in SPLITS:
+            yield from ((defect, "defect", "") for defect in find_split_defects(node, data_dependent))
             yield from _check_split(node, data_dependent)
         elif kind_of(node)[0] in ("Loop", "TensorIterator"):
             yield from _check_sliced_inputs(node)
+            if kind_of(node)[0] == "TensorIterator" and not _reads_inputs(node):
+                yield UNREAD_INPUTS, "defect", ""
     except InvalidSlice as error:
         yield NOT_VALID, "invalid", str(error)
 
@@ -108,6 +111,19 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
                 first = first if first == 0 else size - size % port.part_size - 1
             if start != first:
                 yield IGNORED_START, "defect", f"input {port.input_index} starts at {port.start}"
+
+
+def _reads_inputs(iterator: ov.Node) -> bool:
+    """Return whether the body of a TensorIterator reads a sliced input or, for a single iteration, any input.
+
+    The CPU plugin drops all other inputs, and runs one iteration if no sliced input is left.
+    """
+    body, ports = iterator.get_function(), iterator.get_input_descriptions()
+    read = {source.get_node().get_instance_id() for node in body.get_ordered_ops() for source in inputs_of(node)}
+    sliced = [port for port in ports if isinstance(port, SliceInputDescription)]
+    needed = sliced if sliced and iterator.get_num_iterations() != 1 else ports
+    parameters = body.get_parameters()
+    return any(parameters[port.body_parameter_index].get_instance_id() in read for port in needed)
 
 
 def _check_split(node: ov.Node, data_dependent: Container[int]) -> _Findings:

@@ -121,6 +121,17 @@ def find_defects(view: BuiltInNode) -> list[Defect]:
     return [*_find_mask_defects(view), *_find_index_defects(view), *_find_data_defects(view)]
 
 
+def find_split_defects(node: ov.Node, data_dependent: Container[int]) -> Iterator[Defect]:
+    """Yield the defects that a Split or VariadicSplit triggers. For `data_dependent`, see `DataDependent`."""
+    data = node.input_value(0)
+    element = data.get_element_type().get_type_name()
+    if element in SUB_BYTES:
+        yield table.SPLIT_EVALUATED
+        # The CPU plugin folds a Split of constants as Model.evaluate does.
+        if element not in _UNPACKED or data.get_node().get_instance_id() not in data_dependent:
+            yield table.SPLIT_ON_CPU
+
+
 def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
     """Yield the defects that the masks trigger. The `trigger` of each defect states its condition in words."""
     if view.op != "StridedSlice":

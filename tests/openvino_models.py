@@ -51,9 +51,14 @@ def fixed(array: np.ndarray) -> ov.Node:
 
 
 def make(
-    op: str, inputs: Sequence[ov.Node], masks: Mapping[str, Sequence[int]] | None = None, *, ours: bool = True
+    op: str,
+    inputs: Sequence[ov.Node],
+    masks: Mapping[str, Sequence[int]] | None = None,
+    *,
+    ours: bool = True,
+    change: Callable[[ov.Node], ov.Node] = lambda part: part,
 ) -> ov.Node:
-    """Return the operator; the built-in one needs masks of one length."""
+    """Return the operator; the built-in one needs masks of one length. For `change`, see `iterate`."""
     lists = {name: list(mask) for name, mask in (masks or {}).items()}
     if ours:
         return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **lists)
@@ -63,7 +68,7 @@ def make(
         return opset1.variadic_split(*inputs)
     if op == "TensorIterator":
         start, stride, part_size, end, axis = (int(node.data[0]) for node in inputs[1:])
-        return iterate(inputs[0], start, stride, part_size, end, axis)
+        return iterate(inputs[0], start, stride, part_size, end, axis, change)
     if len(inputs) == len(("data", "begin", "end")):
         count = inputs[1].get_output_partial_shape(0)[0].get_length()
         inputs = [*inputs, constant([1] * count)]
