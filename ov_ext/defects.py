@@ -26,11 +26,7 @@ _UNPACKED = frozenset({"u4", "i4"})
 
 
 class BuiltInNode:
-    """A built-in slicing node, read once.
-
-    Args:
-        node: The node.
-        data_dependent: See `DataDependent`. Without it, each index is traced back to see what it depends on.
+    """A built-in slicing node, read once. For `data_dependent`, see `DataDependent`.
 
     Attributes:
         node: The node.
@@ -228,16 +224,12 @@ def _infer_for_plugin(view: BuiltInNode) -> ov.PartialShape:
     data, *indices = view.inputs
     bounds = map(bounds_of, data.get_partial_shape())
     dims = [ov.Dimension(low, max(low, min(high, _INT32_MAX))) for low, high in bounds]
-    inputs = [_stand_in(data, ov.PartialShape(dims))]
-    # The operator would trace an unknown index through the whole network again, which takes quadratic time.
+    inputs = [ov.op.Parameter(data.get_element_type(), ov.PartialShape(dims)).output(0)]
     for source, values in zip(indices, view.index_values, strict=True):
-        inputs.append(_stand_in(source, source.get_partial_shape()) if values is None else source)
+        # The operator would trace an unknown index through the network again, so a Parameter takes its place.
+        unknown = ov.op.Parameter(source.get_element_type(), source.get_partial_shape()).output(0)
+        inputs.append(unknown if values is None else source)
     return build_custom(view.node, inputs).output(0).get_partial_shape()
-
-
-def _stand_in(source: ov.Output, shape: ov.PartialShape) -> ov.Output:
-    """Return a Parameter of this shape with the element type of `source`."""
-    return ov.op.Parameter(source.get_element_type(), shape).output(0)
 
 
 def _may_be_scalar(view: BuiltInNode) -> bool:

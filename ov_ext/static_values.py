@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -41,14 +42,14 @@ _NARROW = frozenset({"boolean", "i8", "u8"})
 """Element types that hold only some of the sizes of axes."""
 
 
+@dataclass(frozen=True)
 class DataDependent(Container[int]):
     """The instance numbers of nodes that depend on the data of a Parameter, so that OpenVINO has no bounds for them.
 
     `nodes` are all nodes of a model in topological order. They are read when a number is first looked up.
     """
 
-    def __init__(self, nodes: Sequence[ov.Node]) -> None:
-        self._nodes = nodes
+    nodes: Sequence[ov.Node]
 
     def __contains__(self, number: object) -> bool:
         return number in self._numbers
@@ -56,7 +57,7 @@ class DataDependent(Container[int]):
     @cached_property
     def _numbers(self) -> set[int]:
         numbers: set[int] = set()
-        for node in self._nodes:
+        for node in self.nodes:
             if node.get_type_name() not in ("Constant", "ShapeOf"):  # A ShapeOf reads no data.
                 sources = node.input_values()
                 if not sources or any(source.get_node().get_instance_id() in numbers for source in sources):

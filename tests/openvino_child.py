@@ -90,8 +90,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     if masks and case.get("as_written"):  # by the built-in operator, whose masks the other way are made equally long
         node = opset1.strided_slice(sliced, *indices, *(masks.get(name, []) for name in MASKS))
     else:
-        change: Any = {"change": lambda _part: fixed(data[:1])} if case.get("unread") else {}
-        node = make(case["op"], [sliced, *indices], masks, ours=case.get("ours", False), **change)
+        first = [fixed(data[:1])] if case.get("unread") else []
+        node = make(case["op"], [sliced, *indices, *first], masks, ours=case.get("ours", False))
     inputs = [p for p in (source, *indices) if p.get_type_name() == "Parameter"]
     model = ov.Model(node.outputs() if axis is None else [sliced, node], inputs, "model")
     if not case.get("harden"):

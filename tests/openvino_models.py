@@ -51,14 +51,9 @@ def fixed(array: np.ndarray) -> ov.Node:
 
 
 def make(
-    op: str,
-    inputs: Sequence[ov.Node],
-    masks: Mapping[str, Sequence[int]] | None = None,
-    *,
-    ours: bool = True,
-    change: Callable[[ov.Node], ov.Node] = lambda part: part,
+    op: str, inputs: Sequence[ov.Node], masks: Mapping[str, Sequence[int]] | None = None, *, ours: bool = True
 ) -> ov.Node:
-    """Return the operator; the built-in one needs masks of one length. For `change`, see `iterate`."""
+    """Return the operator; the built-in one needs masks of one length."""
     lists = {name: list(mask) for name, mask in (masks or {}).items()}
     if ours:
         return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **lists)
@@ -66,9 +61,9 @@ def make(
         return opset8.slice(*inputs)
     if op == "VariadicSplit":
         return opset1.variadic_split(*inputs)
-    if op == "TensorIterator":
-        start, stride, part_size, end, axis = (int(node.data[0]) for node in inputs[1:])
-        return iterate(inputs[0], start, stride, part_size, end, axis, change)
+    if op == "TensorIterator":  # A further input takes the place of each part.
+        start, stride, part_size, end, axis = (int(node.data[0]) for node in inputs[1:6])
+        return iterate(inputs[0], start, stride, part_size, end, axis, lambda part: [part, *inputs[6:]][-1])
     if len(inputs) == len(("data", "begin", "end")):
         count = inputs[1].get_output_partial_shape(0)[0].get_length()
         inputs = [*inputs, constant([1] * count)]
