@@ -134,8 +134,7 @@ class OpenVINOCase:
         parts += [f"{name} {list(mask)}" for name, mask in self.masks.items()]
         run_time = [name for name, is_input in zip(names, self.run_time, strict=False) if is_input]
         if run_time:
-            is_all = len(run_time) == len(self.indices)
-            parts.append("at run time" if is_all else f"{', '.join(run_time)} at run time")
+            parts.append("at run time" if all(self.run_time) else f"{', '.join(run_time)} at run time")
         if self.index_types:
             parts.append(f"indices of {' and '.join(dict.fromkeys(self.index_types))}")
         flags = {

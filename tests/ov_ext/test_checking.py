@@ -132,7 +132,7 @@ def test_sizes_that_fix_an_open_axis_are_fragile() -> None:
 
 @pytest.mark.parametrize(("element", "byte", "details"), [("u4", 0x35, ["split_lengths=[5]"]), ("i4", 0x0F, [])])
 def test_lengths_of_4_bits_are_unpacked(element: str, byte: int, details: list[str]) -> None:
-    """There is one length, because OpenVINO reads others beyond the constant. i4 holds -1, the rest of the axis."""
+    """The constant has one length, because OpenVINO reads further ones beyond it. i4 holds -1, the rest."""
     data, packed = parameter([-1, 4]), ov.Tensor(getattr(ov.Type, element), ov.Shape([1]))
     packed.data.view(np.uint8)[:] = byte
     node = opset1.variadic_split(data, AXIS, ov.op.Constant(packed))
