@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import openvino as ov
 from openvino.op.util import SliceInputDescription
 
-from ov_ext.defects import BuiltInNode, find_defects
+from ov_ext.defects import BuiltInNode, find_defects, find_split_defects
 from ov_ext.files import read_with_shapes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.passes import BUILT_IN, inputs_of, kind_of
 from ov_ext.read import SPLITS, nodes_with_scope, resolve
+from ov_ext.static_values import DataDependent, read_integers
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
-from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING
+from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING, UNREAD_INPUTS
 from sliceport.defects.reported import REPORTED
 from sliceport.defects.validity import FIXED_AXIS, NOT_VALID
 from sliceport.errors import DynamicSlice, InvalidSlice
@@ -42,25 +43,30 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
         UsageError: `model` is of another type, or `input_shapes` do not fit it; see also `backend`.
     """
     opened = read_with_shapes(model, input_shapes)
+    nodes = list(nodes_with_scope(opened))
+    data_dependent = DataDependent([node for _, node in nodes])
     return NodeFindings(
         tuple(
             NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)
-            for scope, node in nodes_with_scope(opened)
-            for defect, kind, detail in _check_node(node)
+            for scope, node in nodes
+            for defect, kind, detail in _check_node(node, data_dependent)
         ),
         ENGINES,
     )
 
 
-def _check_node(node: ov.Node) -> _Findings:
+def _check_node(node: ov.Node, data_dependent: Container[int]) -> _Findings:
     """Yield the findings about a node of any operator."""
     try:
         if kind_of(node) in BUILT_IN:
-            yield from _check_built_in(BuiltInNode(node))
+            yield from _check_built_in(BuiltInNode(node, data_dependent))
         elif kind_of(node) in SPLITS:
-            yield from _check_split(node)
+            yield from ((defect, "defect", "") for defect in find_split_defects(node, data_dependent))
+            yield from _check_split(node, data_dependent)
         elif kind_of(node)[0] in ("Loop", "TensorIterator"):
             yield from _check_sliced_inputs(node)
+            if kind_of(node)[0] == "TensorIterator" and not _reads_inputs(node):
+                yield UNREAD_INPUTS, "defect", ""
     except InvalidSlice as error:
         yield NOT_VALID, "invalid", str(error)
 
@@ -107,18 +113,31 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
                 yield IGNORED_START, "defect", f"input {port.input_index} starts at {port.start}"
 
 
-def _check_split(node: ov.Node) -> _Findings:
+def _reads_inputs(iterator: ov.Node) -> bool:
+    """Return whether the body of a TensorIterator reads a sliced input or, for a single iteration, any input.
+
+    The CPU plugin drops all other inputs, and runs one iteration if no sliced input is left.
+    """
+    body, ports = iterator.get_function(), iterator.get_input_descriptions()
+    read = {source.get_node().get_instance_id() for node in body.get_ordered_ops() for source in inputs_of(node)}
+    sliced = [port for port in ports if isinstance(port, SliceInputDescription)]
+    needed = sliced if sliced and iterator.get_num_iterations() != 1 else ports
+    parameters = body.get_parameters()
+    return any(parameters[port.body_parameter_index].get_instance_id() in read for port in needed)
+
+
+def _check_split(node: ov.Node, data_dependent: Container[int]) -> _Findings:
     """Yield a finding if the constant lengths of a VariadicSplit fix a size that the model's input leaves open.
 
     Raises:
         InvalidSlice: The node breaks its specification.
     """
     with suppress(DynamicSlice):
-        resolve(node)
+        resolve(node, data_dependent)
         return  # Nothing is open.
     data, *indices = (source.get_node() for source in inputs_of(node))
     shape = inputs_of(node)[0].get_partial_shape()
-    constants = [index.data.reshape(-1).tolist() for index in indices if index.get_type_name() == "Constant"]
+    constants = [read_integers(index).reshape(-1).tolist() for index in indices if index.get_type_name() == "Constant"]
     # A Split has one index input, the axis. A length of -1 stands for the rest of the axis, whatever its size is.
     if data.get_type_name() != "Parameter" or shape.rank.is_dynamic or len(constants) < 2 or -1 in constants[1]:
         return

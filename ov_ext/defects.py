@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from operator import and_, or_
 
@@ -26,7 +26,7 @@ _UNPACKED = frozenset({"u4", "i4"})
 
 
 class BuiltInNode:
-    """A built-in slicing node, read once.
+    """A built-in slicing node, read once. For `data_dependent`, see `DataDependent`.
 
     Attributes:
         node: The node.
@@ -42,11 +42,11 @@ class BuiltInNode:
         element: Name of the data's element type.
     """
 
-    def __init__(self, node: ov.Node) -> None:
+    def __init__(self, node: ov.Node, data_dependent: Container[int] = ()) -> None:
         self.node = node
         self.op = BUILT_IN[kind_of(node)]
         self.inputs = inputs_of(node)
-        self.index_values = [_known_elements(list_bounds(source)) for source in self.inputs[1:]]
+        self.index_values = [_known_elements(list_bounds(source, data_dependent)) for source in self.inputs[1:]]
         self.steps = self.index_values[2] if len(self.index_values) > 2 else []
         self.at_run_time = any(values is None or None in values for values in self.index_values)
         self.masks = masks_of(node) if self.op == "StridedSlice" else Masks()
@@ -115,6 +115,17 @@ def find_defects(view: BuiltInNode) -> list[Defect]:
         InvalidSlice, UsageError: See `build_custom`.
     """
     return [*_find_mask_defects(view), *_find_index_defects(view), *_find_data_defects(view)]
+
+
+def find_split_defects(node: ov.Node, data_dependent: Container[int]) -> Iterator[Defect]:
+    """Yield the defects that a Split or VariadicSplit triggers. For `data_dependent`, see `DataDependent`."""
+    data = node.input_value(0)
+    element = data.get_element_type().get_type_name()
+    if element in SUB_BYTES:
+        yield table.SPLIT_EVALUATED
+        # The CPU plugin folds a Split of constants as Model.evaluate does.
+        if element not in _UNPACKED or data.get_node().get_instance_id() not in data_dependent:
+            yield table.SPLIT_ON_CPU
 
 
 def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
@@ -210,12 +221,15 @@ def _infer_for_plugin(view: BuiltInNode) -> ov.PartialShape:
 
     The CPU plugin narrows indices to 32 bits, so it slices no longer axes. Raise InvalidSlice as `build_custom` does.
     """
-    shape = view.inputs[0].get_partial_shape()
-    if shape.is_static:
-        return view.custom_node.output(0).get_partial_shape()
-    dims = [ov.Dimension(low, max(low, min(high, _INT32_MAX))) for low, high in map(bounds_of, shape)]
-    data = ov.op.Parameter(view.inputs[0].get_element_type(), ov.PartialShape(dims))
-    return build_custom(view.node, data.output(0)).output(0).get_partial_shape()
+    data, *indices = view.inputs
+    bounds = map(bounds_of, data.get_partial_shape())
+    dims = [ov.Dimension(low, max(low, min(high, _INT32_MAX))) for low, high in bounds]
+    inputs = [ov.op.Parameter(data.get_element_type(), ov.PartialShape(dims)).output(0)]
+    for source, values in zip(indices, view.index_values, strict=True):
+        # The operator would trace an unknown index through the network again, so a Parameter takes its place.
+        unknown = ov.op.Parameter(source.get_element_type(), source.get_partial_shape()).output(0)
+        inputs.append(unknown if values is None else source)
+    return build_custom(view.node, inputs).output(0).get_partial_shape()
 
 
 def _may_be_scalar(view: BuiltInNode) -> bool:

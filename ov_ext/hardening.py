@@ -46,7 +46,7 @@ def harden(model: ov.Model) -> Hardening:
     changes: list[Change] = []
     invalid: list[InvalidNode] = []
     node_count = 0
-    # The CPU plugin ends the process if the body of a TensorIterator does not read an input, as beside a Constant.
+    # The CPU plugin ends the process if the body of a TensorIterator reads no input, as if a Constant is its result.
     iterators = [node for _, node in nodes_with_scope(model) if node.get_type_name() == "TensorIterator"]
     iterated = {node.get_instance_id() for each in iterators for _, node in nodes_with_scope(each.get_function())}
 

@@ -12,7 +12,7 @@ import openvino as ov
 from openvino import opset1, opset8
 
 from ov_ext.copy import copy_packed
-from ov_ext.defects import BuiltInNode, find_defects
+from ov_ext.defects import BuiltInNode, find_defects, find_split_defects
 from ov_ext.engines import OURS
 from ov_ext.error_text import last_sentence
 from ov_ext.operators import SLICE, STRIDED_SLICE, make_node
@@ -21,7 +21,7 @@ from ov_ext.read import SLICES, SPLITS
 from ov_ext.run_model import evaluate, infer
 from ov_ext.static_values import as_constant, list_bounds
 from sliceport.defects.defect import Defect
-from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
+from sliceport.defects.engines import OPENVINO_CPU
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.slicing import Region
 from sliceport.slicing.node import Resolved
@@ -47,11 +47,11 @@ class OneNode:
 
     @cached_property
     def defects(self) -> list[Defect]:
-        """The defects that the built-in operator triggers; empty for a Split, or for a node that OpenVINO refuses."""
-        if kind_of(self._node_in_model) in SPLITS:
-            return []
+        """The defects that the built-in operator triggers; empty for a node that OpenVINO refuses."""
         try:
             node = self._make_model(is_custom=False).get_results()[0].input_value(0).get_node()
+            if kind_of(node) in SPLITS:
+                return list(find_split_defects(node, [node.input_value(0).get_node().get_instance_id()]))
             return find_defects(BuiltInNode(node))
         except (InvalidSlice, RuntimeError):  # OpenVINO refuses the node, and each engine reports why.
             return []
@@ -72,10 +72,6 @@ class OneNode:
         if unsafe:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
             raise ModelError(f"the node was not run, because this engine ends the process on such a node ({reasons}).")
-        if engine == OPENVINO and self._element.bitwidth < 8 and kind_of(self._node_in_model) in SPLITS:
-            kind, element = self._node_in_model.get_type_name(), self._element.get_type_name()
-            reason = f"Model.evaluate writes elements of {element} beyond the outputs of a {kind}"
-            raise ModelError(f"the node was not run, because {reason}.")
         try:
             model, tensors = self._make_model(is_custom=engine == OURS.name), [self._make_tensor(data)]
             outputs = infer(model, tensors, {}) if engine == OPENVINO_CPU else evaluate(model, tensors)

@@ -147,17 +147,15 @@ def masks_of(node: ov.Node) -> Masks:
     return Masks.of(node.get_attributes())
 
 
-def build_custom(node: ov.Node, data: ov.Output | None = None) -> ov.Node:
-    """Build the operator of ov_ext for a built-in node, on the same inputs or other `data`, and with the same name.
+def build_custom(node: ov.Node, inputs: list[ov.Output] | None = None) -> ov.Node:
+    """Build the operator of ov_ext for a built-in node, on the same or other `inputs`, and with the same name.
 
     Raises:
         InvalidSlice: The node breaks the rules of its operator.
         UsageError: See `backend`.
     """
     kind, masks = (SLICE, None) if BUILT_IN[kind_of(node)] == "Slice" else (STRIDED_SLICE, masks_of(node))
-    inputs = inputs_of(node)
-    inputs[0] = inputs[0] if data is None else data
-    return make_node(kind, inputs, masks, name=node.get_friendly_name())
+    return make_node(kind, inputs_of(node) if inputs is None else inputs, masks, name=node.get_friendly_name())
 
 
 def _build_built_in(node: ov.Node) -> ov.Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 import openvino as ov
@@ -182,8 +182,10 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant:
     return Resolved(*fields, cuts=tuple(map(Cut, outputs, regions, is_used)), spec=spec)
 
 
-def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
+def resolve(node: ov.Node, data_dependent: Container[int] = ()) -> tuple[Spec, tuple[Region, ...]]:
     """Return the parameters of a slicing node, and the region that each output selects.
+
+    For `data_dependent`, see `DataDependent`.
 
     Raises:
         InvalidSlice: The node breaks its specification.
@@ -195,13 +197,13 @@ def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
     sizes = tuple(shape.to_shape())
     kind = kind_of(node)
     if kind in SPLITS:
-        (axis,) = _read_indices(node.input_value(1))
+        (axis,) = _read_indices(node.input_value(1), data_dependent)
         if kind[0] == "Split":
             split_spec = SplitSpec.evenly(axis, sizes, node.get_output_size())
         else:  # A VariadicSplit, in which a length of -1 stands for the rest of the axis.
-            split_spec = SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2)))
+            split_spec = SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2), data_dependent))
         return split_spec, split_spec.resolve(sizes)
-    starts, ends, *further = (_read_indices(source) for source in inputs_of(node)[1:])
+    starts, ends, *further = (_read_indices(source, data_dependent) for source in inputs_of(node)[1:])
     slice_spec: SliceSpec | StridedSliceSpec
     if kind in SLICES:
         axes = further[1] if len(further) > 1 else None
@@ -211,7 +213,7 @@ def resolve(node: ov.Node) -> tuple[Spec, tuple[Region, ...]]:
     return slice_spec, (slice_spec.resolve(sizes),)
 
 
-def _read_indices(source: ov.Output) -> tuple[int, ...]:
+def _read_indices(source: ov.Output, data_dependent: Container[int]) -> tuple[int, ...]:
     """Return the elements of an index input.
 
     Raises:
@@ -223,7 +225,7 @@ def _read_indices(source: ov.Output) -> tuple[int, ...]:
         raise InvalidSlice(f"an index input must hold integers, got {element.get_type_name()}")
     if node.get_type_name() == "Constant":
         return tuple(map(int, read_integers(node).reshape(-1).tolist()))
-    bounds = element_bounds(source)
+    bounds = element_bounds(source, data_dependent)
     if bounds is None or not np.array_equal(*bounds):
         raise DynamicSlice(f"an index comes from {node.get_type_name()} {node.get_friendly_name()!r}, not a constant")
     return tuple(bounds[0].tolist())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import openvino as ov
 
@@ -19,20 +18,6 @@ class Slice(SlicingOp):
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("Slice8", VERSION)
     index_names = ("start", "stop", "step", "axes")
-
-    def __init__(self, inputs: Sequence[Any] | None = None) -> None:
-        super().__init__()
-        if inputs is not None:
-            self.set_inputs(inputs)
-
-    def visit_attributes(self, visitor: Any) -> bool:
-        """Connect indices that are stored as attributes; see `restore_constant_inputs`.
-
-        Raises:
-            InvalidSlice: An attribute is not a list of integers.
-        """
-        self.restore_constant_inputs(visitor)
-        return True
 
     def check_inputs(self) -> None:
         """Check the inputs; see `SlicingOp`."""

@@ -84,11 +84,13 @@ class SlicingOp(ov.Op):
     index_names: ClassVar[tuple[str, ...]]
     """The names of the index inputs, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: Sequence[Any] | None = None) -> None:
         super().__init__(self)  # ov.Op requires the Python object also as an argument.
         # OpenVINO clones the operator for each inference of a dynamic model and never frees an operator in Python. So
         # clones share one cache. An object that each clone has for itself would leak memory.
         self._cache = _Cache()
+        if inputs is not None:
+            self.set_inputs(inputs)
 
     def get_type_info(self) -> ov.DiscreteTypeInfo:
         """Return the operator's name and version."""
@@ -244,7 +246,7 @@ class SlicingOp(ov.Op):
         """Start a new cache after a change of attributes. Clones keep the old one."""
         self._cache = _Cache()
 
-    def restore_constant_inputs(self, visitor: Any) -> None:
+    def visit_attributes(self, visitor: Any) -> bool:
         """Use `visitor` to read indices that are stored as attributes, and connect the indices as constant inputs.
 
         In compiled models, and in the blobs exported from them, operators in C++ hold constant indices as attributes.
@@ -253,7 +255,7 @@ class SlicingOp(ov.Op):
             InvalidSlice: An attribute is not a list of integers.
         """
         if self.get_output_size() or not self.get_input_size():  # The node is built already, or not connected yet.
-            return
+            return True
         names = self.index_names
         lists: dict[str, list[int]] = {name: [_NO_ATTRIBUTE] for name in names}
         try:
@@ -263,11 +265,12 @@ class SlicingOp(ov.Op):
         # The operator in C++ writes an empty list for indices that stay inputs.
         fixed = {name: values for name, values in lists.items() if values and values != [_NO_ATTRIBUTE]}
         if not fixed:
-            return
+            return True
         data, *connected = self.input_values()
         remaining = iter(connected)
         indices = [as_indices(fixed[name]).output(0) if name in fixed else next(remaining, None) for name in names]
         self.set_arguments([data, *(source for source in indices if source is not None)])
+        return True
 
     def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
         """Return the name of the element type. Raise InvalidSlice unless it is the same for node, data and output."""

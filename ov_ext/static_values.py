@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -38,6 +40,29 @@ _NOT_MONOTONIC_BELOW_0 = frozenset({"Abs", "Mod", "Power", "ReduceProd"})
 """Operators that are monotonic if no number is negative; see `_may_have_wrong_bounds`."""
 _NARROW = frozenset({"boolean", "i8", "u8"})
 """Element types that hold only some of the sizes of axes."""
+
+
+@dataclass(frozen=True)
+class DataDependent(Container[int]):
+    """The instance numbers of nodes that depend on the data of a Parameter, so that OpenVINO has no bounds for them.
+
+    `nodes` are all nodes of a model in topological order. They are read when a number is first looked up.
+    """
+
+    nodes: Sequence[ov.Node]
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._numbers
+
+    @cached_property
+    def _numbers(self) -> set[int]:
+        numbers: set[int] = set()
+        for node in self.nodes:
+            if node.get_type_name() not in ("Constant", "ShapeOf"):  # A ShapeOf reads no data.
+                sources = node.input_values()
+                if not sources or any(source.get_node().get_instance_id() in numbers for source in sources):
+                    numbers.add(node.get_instance_id())
+        return numbers
 
 
 def as_constant(array: Array) -> ov.Node:
@@ -116,7 +141,7 @@ def list_length(source: ov.Output) -> int | None:
     return int(shape[0].get_length())
 
 
-def list_bounds(source: ov.Output) -> list[Bounds] | None:
+def list_bounds(source: ov.Output, data_dependent: Container[int] = ()) -> list[Bounds] | None:
     """Return the bounds of each element of a list of integers, or None if they are not known; see `element_bounds`."""
     node = source.get_node()
     kind = node.get_type_name()
@@ -124,7 +149,7 @@ def list_bounds(source: ov.Output) -> list[Bounds] | None:
         return [Bounds(value, value) for value in to_index_list(read_integers(node))]
     if kind in ("Constant", "Parameter"):  # not integers, or not known before the model runs
         return None
-    bounds = element_bounds(source)
+    bounds = element_bounds(source, data_dependent)
     if bounds is None:
         return None
     pairs = zip(*map(to_index_list, bounds), strict=True)
@@ -164,20 +189,22 @@ def to_index_list(values: Array) -> list[int]:
     return indices
 
 
-def element_bounds(source: ov.Output) -> tuple[Array, Array] | None:
+def element_bounds(source: ov.Output, data_dependent: Container[int] = ()) -> tuple[Array, Array] | None:
     """Return the bounds (least and greatest value) of each element of a list of integers, as evaluated by OpenVINO.
 
     OpenVINO also stores the bounds in the tensors of the list and of the values from which the list is computed.
 
     The result is None if the bounds are not known, if the list is empty or has more than `_MAX_ELEMENTS` elements, if
     elements have 4 bits, or if OpenVINO may evaluate wrong bounds for an operator from which the list is computed.
+    For `data_dependent`, see `DataDependent`.
     """
     element = source.get_element_type()
     length = list_length(source)
     # OpenVINO evaluates hardly any operator on elements of 4 bits.
     if length is None or not 0 < length <= _MAX_ELEMENTS or not is_integral(element) or element.bitwidth < 8:
         return None
-    sources = _list_sources(source.get_node())
+    node = source.get_node()
+    sources = None if node.get_instance_id() in data_dependent else _list_sources(node)
     # OpenVINO replaces a value by its bounds if they are equal, so wrong bounds must not be stored.
     if sources is None or _may_have_wrong_bounds(sources):
         return None
@@ -194,7 +221,7 @@ def _list_sources(last: ov.Node) -> list[ov.Node] | None:
     """Return `last` and the nodes that it is computed from. The inputs of a ShapeOf are left out.
 
     Return None if one of these nodes is not known before the model runs, such as a Parameter: OpenVINO then has no
-    bounds. Listing the nodes of a whole network for each index that depends on its data would take quadratic time.
+    bounds. Doing this for each index of a network that depends on its data takes quadratic time; see `DataDependent`.
     """
     nodes: dict[int, ov.Node] = {}
     pending = [last]

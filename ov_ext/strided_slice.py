@@ -35,7 +35,7 @@ class StridedSlice(SlicingOp):
         return copy
 
     def visit_attributes(self, visitor: Any) -> bool:
-        """Write or read the masks, and connect indices that are stored as attributes; see `restore_constant_inputs`.
+        """Write or read the masks, and connect indices that are stored as attributes; see `SlicingOp`.
 
         Raises:
             InvalidSlice: A mask or an index attribute is not a list of integers. `check_inputs` checks the bits.
@@ -48,7 +48,7 @@ class StridedSlice(SlicingOp):
             raise InvalidSlice(f"{self.label()}: the masks must be lists of integers.") from None
         # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
         self._masks = Masks.of(lists)
-        self.restore_constant_inputs(visitor)
+        super().visit_attributes(visitor)
         self.start_new_cache()
         return True
 

@@ -4,6 +4,7 @@ What a case may have: `op`; `sizes`, the data's partial shape; `shape`, that of 
 `element`; `indices`, a list for each index input; `index_type`, or `index_types` for each; `run_time`, whether
 indices are inputs of the model, or a list of it for each; `masks`; `constant`, whether the data is a constant;
 `doubled_on`, the axis of a Concat that doubles the data and is an output, too;
+`unread`: whether the body of a TensorIterator returns element 0 instead of its part;
 `ours`; `kind`, of ours: `python` or `native`; `config` of the CPU plugin; `as_written`, for built-in masks of several
 lengths; `harden`; `engine`: `cpu` or `reference`. Or `file`: a model to read and run on zeros.
 
@@ -89,9 +90,10 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     if masks and case.get("as_written"):  # by the built-in operator, whose masks the other way are made equally long
         node = opset1.strided_slice(sliced, *indices, *(masks.get(name, []) for name in MASKS))
     else:
-        node = make(case["op"], [sliced, *indices], masks, ours=case.get("ours", False))
+        first = [fixed(data[:1])] if case.get("unread") else []
+        node = make(case["op"], [sliced, *indices, *first], masks, ours=case.get("ours", False))
     inputs = [p for p in (source, *indices) if p.get_type_name() == "Parameter"]
-    model = ov.Model([node] if axis is None else [sliced, node], inputs, "model")
+    model = ov.Model(node.outputs() if axis is None else [sliced, node], inputs, "model")
     if not case.get("harden"):
         return answer(case, model, data, arrays)
     checked = [finding.defect.id for finding in check(model, {}).nodes]

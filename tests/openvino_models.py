@@ -59,9 +59,11 @@ def make(
         return ov_ext.Slice(inputs) if op == "Slice" else ov_ext.StridedSlice(inputs, **lists)
     if op == "Slice":
         return opset8.slice(*inputs)
-    if op == "TensorIterator":
-        start, stride, part_size, end, axis = (int(node.data[0]) for node in inputs[1:])
-        return iterate(inputs[0], start, stride, part_size, end, axis)
+    if op == "VariadicSplit":
+        return opset1.variadic_split(*inputs)
+    if op == "TensorIterator":  # A further input takes the place of each part.
+        start, stride, part_size, end, axis = (int(node.data[0]) for node in inputs[1:6])
+        return iterate(inputs[0], start, stride, part_size, end, axis, lambda part: [part, *inputs[6:]][-1])
     if len(inputs) == len(("data", "begin", "end")):
         count = inputs[1].get_output_partial_shape(0)[0].get_length()
         inputs = [*inputs, constant([1] * count)]

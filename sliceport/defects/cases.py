@@ -18,6 +18,7 @@ _INPUT = re.compile(r"\(\w+(\[[^\]]*\]) (\w+)")
 _INDICES = {
     "StridedSlice": ("begin", "end", "strides"),
     "Slice": ("start", "stop", "step", "axes"),
+    "VariadicSplit": ("axis", "split_lengths"),
     "TensorIterator": ("start", "stride", "part_size", "end", "axis"),
 }
 """The index inputs of each operator of OpenVINO. For a TensorIterator, attributes of its sliced input."""
@@ -62,7 +63,7 @@ class OnnxCase:
 
 @dataclass(frozen=True)
 class OpenVINOCase:
-    """A Slice or StridedSlice of OpenVINO, or a TensorIterator that joins the parts of the data.
+    """A Slice, StridedSlice or VariadicSplit of OpenVINO, or a TensorIterator that joins the parts of the data.
 
     Attributes:
         op: A key of `_INDICES`.
@@ -76,6 +77,7 @@ class OpenVINOCase:
         is_constant: Whether the data are a constant.
         one_thread: Whether the CPU plugin runs the model in one thread.
         doubled_on: Axis of a Concat that doubles the data and is an output of the model, too. None without a Concat.
+        is_unread: Whether the body of a TensorIterator returns a constant, element 0 of the data, instead of its part.
     """
 
     op: str
@@ -89,6 +91,7 @@ class OpenVINOCase:
     is_constant: bool = False
     one_thread: bool = False
     doubled_on: int | None = None
+    is_unread: bool = False
 
     @classmethod
     def of(cls, op: str, sizes: Sequence[Any], run_time: Collection[str] = (), **options: Any) -> OpenVINOCase:
@@ -117,6 +120,7 @@ class OpenVINOCase:
             "run_time": list(self.run_time or [False] * len(self.indices)),
             "constant": self.is_constant,
             "doubled_on": self.doubled_on,
+            "unread": self.is_unread,
         } | ({"config": {"INFERENCE_NUM_THREADS": 1}} if self.one_thread else {})
 
     def __str__(self) -> str:
@@ -130,14 +134,15 @@ class OpenVINOCase:
         parts += [f"{name} {list(mask)}" for name, mask in self.masks.items()]
         run_time = [name for name, is_input in zip(names, self.run_time, strict=False) if is_input]
         if run_time:
-            is_all = len(run_time) == len(self.indices)
-            parts.append("at run time" if is_all else f"{', '.join(run_time)} at run time")
+            parts.append("at run time" if all(self.run_time) else f"{', '.join(run_time)} at run time")
         if self.index_types:
             parts.append(f"indices of {' and '.join(dict.fromkeys(self.index_types))}")
-        if self.is_constant:
-            parts.append("constant")
-        if self.one_thread:
-            parts.append("in one thread")
+        flags = {
+            "constant": self.is_constant,
+            "in one thread": self.one_thread,
+            "unread": self.is_unread,
+        }
+        parts += [words for words, applies in flags.items() if applies]
         if self.doubled_on is not None:
             parts.append(f"doubled by a Concat on axis {self.doubled_on} that is also an output")
         shape = self.sizes if self.shape is None else self.shape

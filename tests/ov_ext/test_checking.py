@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import openvino as ov
 import pytest
 from openvino import opset1
-from openvino_models import constant, if_model, iterate, make, one_slice, parameter
+from openvino_models import constant, fixed, if_model, iterate, make, one_slice, parameter
 
 import sliceport
 from sliceport.checking import CheckReport
@@ -78,6 +79,47 @@ def test_start_of_a_sliced_input_is_found(size: int | None, start: int, stride: 
     assert found == ["defect start-of-a-sliced-input all: input 0 starts at " + str(start)] * is_found
 
 
+@pytest.mark.parametrize(
+    ("size", "read", "is_found"),
+    [(3, "state", True), (-1, "state", True), (3, "part", False), (1, "state", False), (1, "", True),
+     (0, "state", False), (0, "", True)],
+)  # fmt: skip
+def test_sliced_inputs_that_are_not_read_are_found(size: int, read: str, is_found: bool) -> None:
+    """Size 0 stands for no sliced input, so that there is one iteration."""
+    data, state, part, inner = (parameter([each, 2]) for each in (size or 1, 1, 1, 1))
+    sources = {"part": part, "state": inner, "": fixed(np.ones((1, 2), np.float32))}
+    result = opset1.result(opset1.add(sources[read], sources[read]))
+    node = opset1.tensor_iterator()
+    node.set_body(ov.Model([result], [part, inner] if size else [inner], "body"))
+    if size:
+        node.set_sliced_input(part, data.output(0), 0, 1, 1, -1, 0)
+    node.set_merged_input(inner, state.output(0), result.output(0))
+    model = ov.Model([node.get_iter_value(result.output(0), -1)], [data, state] if size else [state], "m")
+    found = [one.defect.id for one in sliceport.check(model).findings]
+    assert found == ["sliced inputs that are not read"] * is_found
+    if read == "state":  # Each iteration doubles it.
+        rows = 3 if size < 0 else max(size, 1)
+        arrays = [np.ones((count, 2), np.float32) for count in ([rows, 1] if size else [1])]
+        assert (ov.compile_model(model, "CPU")(arrays)[0][0, 0] == 2**rows) == (not is_found)
+
+
+@pytest.mark.parametrize("kind", ["Split", "VariadicSplit"])
+@pytest.mark.parametrize(
+    ("element", "source", "engines"),
+    [("u4", "Parameter", ["openvino"]), ("i4", "Reshape", ["openvino", "openvino-cpu"]),
+     ("u4", "Constant", ["openvino", "openvino-cpu"]), ("nf4", "Parameter", ["openvino", "openvino-cpu"]),
+     ("i8", "Constant", [])],
+)  # fmt: skip
+def test_splits_of_less_than_a_byte_are_found(element: str, source: str, engines: list[str], kind: str) -> None:
+    data = parameter([12], element)
+    known = ov.op.Constant(ov.Tensor(getattr(ov.Type, element), ov.Shape([12])))
+    sources = {"Parameter": data, "Constant": known, "Reshape": opset1.reshape(known, constant([12]), False)}
+    arguments = (sources[source], AXIS)
+    node = opset1.split(*arguments, 2) if kind == "Split" else opset1.variadic_split(*arguments, constant([3, 9]))
+    model = ov.Model(node.outputs(), [data], "m")
+    assert [engine for one in sliceport.check(model).findings for engine in one.defect.engines] == engines
+
+
 def test_sizes_that_fix_an_open_axis_are_fragile() -> None:
     data = parameter([-1, 4])
     data.set_friendly_name("x")
@@ -86,3 +128,13 @@ def test_sizes_that_fix_an_open_axis_are_fragile() -> None:
     assert (finding.kind, finding.detail) == ("fragile", "split_lengths=[1, 2] fixes axis 0 of 'x' to 3")
     rest = opset1.variadic_split(data, AXIS, constant([1, -1]))
     assert sliceport.check(ov.Model(rest.outputs(), [data], "m")).is_clean
+
+
+@pytest.mark.parametrize(("element", "byte", "details"), [("u4", 0x35, ["split_lengths=[5]"]), ("i4", 0x0F, [])])
+def test_lengths_of_4_bits_are_unpacked(element: str, byte: int, details: list[str]) -> None:
+    """The constant has one length, because OpenVINO reads further ones beyond it. i4 holds -1, the rest."""
+    data, packed = parameter([-1, 4]), ov.Tensor(getattr(ov.Type, element), ov.Shape([1]))
+    packed.data.view(np.uint8)[:] = byte
+    node = opset1.variadic_split(data, AXIS, ov.op.Constant(packed))
+    findings = sliceport.check(ov.Model(node.outputs(), [data], "m")).findings
+    assert [one.detail.partition(" fixes")[0] for one in findings] == details

@@ -71,7 +71,7 @@ def test_split_that_evaluate_writes_beyond_its_outputs_is_not_run(element: str, 
     model = ov.Model(node.outputs(), [data], "m")
     refused, emulated = compare(model, executors=["dml-emulator"]).comparisons
     assert (refused.status, emulated.status) == ("error", "equal")
-    assert f"Model.evaluate writes elements of {element} beyond the outputs of a {kind}." in refused.detail
+    assert "ends the process on such a node (Split of less than a byte, evaluated: " in refused.detail
 
 
 def test_directml_agrees(path: Path, directml: device.Device) -> None:
