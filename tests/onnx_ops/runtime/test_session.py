@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx_models import parse
+from forked import run as run_python
+from onnx_models import parse, save
 from platforms import ended_by
 from running import as_array
 
-from onnx_ops.engines import ONNXRUNTIME_CPU
+from onnx_ops.engines import ONNXRUNTIME_CPU, OPTIMIZERS
 from onnx_ops.runtime import onnxruntime_cpu, session
 from onnx_ops.runtime.session import Captured
 from sliceport.diffing.side import RunFailed
@@ -187,3 +189,21 @@ def test_position_in_the_sources_of_windows_is_left_out() -> None:
         r"1 : FAIL : E:\_work\1\s\onnxruntime\core\graph\model.cc:182 onnxruntime::Model::Model Unsupported version: 99"
     )
     assert session._POSITION.sub("", message) == "1 : FAIL : Unsupported version: 99"
+
+
+WITH_A_LOG = """
+import sys, onnxruntime
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 0
+onnxruntime.InferenceSession(sys.argv[1], options, ["CPUExecutionProvider"])
+"""
+
+
+def test_every_optimizer_that_runs_is_listed(tmp_path: Path) -> None:
+    done = run_python(["-c", WITH_A_LOG, str(save("(float[2] x) => (y) { y = Neg(x) }", tmp_path / "model.onnx"))])
+    optimizers = set(re.findall(r"GraphTransformer (\w+) modified", done.stderr))
+    assert optimizers & {*OPTIMIZERS}, done.stderr
+    # `OPTIMIZERS` has each rule of the two groups. The others have no effect here, or cannot be disabled.
+    others = {"Level1_RuleBasedTransformer", "Level2_RuleBasedTransformer", "FreeDimensionOverrideTransformer"}
+    others |= {"CastFloat16Transformer", "MemcpyTransformer", "RemoveDuplicateCastTransformer", "RocmBlasAltImpl"}
+    assert optimizers <= others | {*OPTIMIZERS}
