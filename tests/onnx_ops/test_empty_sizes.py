@@ -16,9 +16,7 @@ import sliceport
 from onnx_ops.empty_sizes import find_empty_products
 from sliceport.defects.defect import version_key
 
-NEEDS_1_29 = pytest.mark.skipif(
-    version_key(ort.__version__) < (1, 29), reason="before 1.29, elements of integers are unwritten, too"
-)
+NEEDS_1_29 = pytest.mark.skipif(version_key(ort.__version__) < (1, 29), reason="integers are unwritten, too")
 SENTINEL = 7
 
 
