@@ -140,13 +140,11 @@ PRODUCTS = {
 def test_open_sizes_with_an_effect_are_named(name: str) -> None:
     inputs, nodes, effects = PRODUCTS[name]
     model = parse(f"({inputs}) => (y) {{ {nodes} }}", 13)
-    engines = ["onnxruntime-cpu", "onnxruntime-cpu-optimized"]
-    findings = sliceport.check(model, engines=engines).findings
+    findings = sliceport.check(model, engines=["onnxruntime-cpu", "onnxruntime-cpu-optimized"]).findings
     assert {one.kind for one in findings} <= {"fragile"}
     details = [f"{effect} where '{size}' is 0" for size, effect in effects.items()]
     assert sorted(one.detail for one in findings) == sorted(details)
-    current = sliceport.check(model, engines=engines, engine_versions={"onnxruntime": ort.__version__}).findings
-    wrong = [one.detail for one in current]
+    wrong = [one.detail for one in findings if one.defect.divergences[0].may_affect(ort.__version__)]
     shapes = [
         [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in model.graph.input
     ]

@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
-from onnx_models import parse
+from onnx_models import parse, save
 from platforms import ended_by
 from running import as_array
 
@@ -157,8 +157,7 @@ def test_onnxruntime_that_cannot_be_loaded_is_not_called_missing(
 def test_script_runs_the_model_and_disables_prepacking_at_level_none_alone(level: str, tmp_path: Path) -> None:
     script = ONNXRUNTIME_CPU.script({"level": level})
     assert ("disable_prepacking" in script) == (level == "none")
-    onnx.save(DIVISION, tmp_path / "model.onnx")
-    names: dict[str, Any] = {"path": str(tmp_path / "model.onnx"), "inputs": SIX}
+    names: dict[str, Any] = {"path": str(save(DIVISION, tmp_path / "model.onnx")), "inputs": SIX}
     exec(script, names)
     assert names["got"][0].tolist() == [3, 2]
 
