@@ -32,10 +32,11 @@ OPTIMIZERS = [
     "NoopElimination", "NotWhereFusion", "PadFusion", "PreShapeNodeElimination", "PropagateCastOps",
     "QDQFinalCleanupTransformer", "QDQPropagationTransformer", "QDQS8ToU8Transformer",
     "QDQSelectorActionTransformer", "QuickGeluFusion", "ReluQuantRewrite", "ReshapeFusion",
-    "SimplifiedLayerNormFusion", "SkipLayerNormFusion", "SliceConcatToSpaceToDepthFusion", "TransposeOptimizer",
-    "UnsqueezeElimination", "WeightBiasQuantization",
+    "SimplifiedLayerNormFusion", "SkipLayerNormFusion", "SliceConcatToSpaceToDepthFusion", "SwiGluFusion",
+    "TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider", "UnsqueezeElimination", "WeightBiasQuantization",
+    "WhereDummyDq",
 ]  # fmt: skip
-"""The optimizers of onnxruntime 1.31 that `disabled_optimizers` accepts: rewrite rules and transformers of the CPU."""
+"""The optimizers of onnxruntime 1.32 that `disabled_optimizers` accepts: rewrite rules and transformers of the CPU."""
 
 
 class OnnxruntimeCPU:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sliceport.defects.defect import Defect, Divergence, Kind
@@ -130,8 +130,14 @@ class CheckReport(NodeFindings):
 
     @property
     def findings(self) -> tuple[NodeFinding, ...]:
-        """The findings that concern the selected engines. All invalid and fragile nodes are included."""
-        return tuple(each for each in self.nodes if each.kind != "defect" or self.selection.divergences_of(each.defect))
+        """The findings that concern the selected engines and versions.
+
+        Invalid nodes are always included, and fragile nodes unless the versions rule out the defect on every engine.
+        """
+        selections = {"defect": self.selection, "fragile": replace(self.selection, names=(ALL,))}
+        return tuple(
+            each for each in self.nodes if each.kind == "invalid" or selections[each.kind].divergences_of(each.defect)
+        )
 
     @property
     def is_clean(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
@@ -22,15 +23,19 @@ onnxruntime.InferenceSession(sys.argv[1], options).run(None, inputs)
 """
 
 
+def run_on_ones(model: onnx.ModelProto, sizes: Mapping[str, int], folder: Path) -> int:
+    """Run a model in a process with onnxruntime, and return its status, which is 1 for an error of onnxruntime."""
+    onnx.save(model, folder / "model.onnx")
+    return run(["-c", IN_A_PROCESS, str(folder / "model.onnx"), json.dumps(sizes)]).returncode
+
+
 def find_fatal_sizes(model: onnx.ModelProto, folder: Path) -> set[str]:
     """Return the names of the open sizes at which a process with onnxruntime ends if one of them is 0."""
-    onnx.save(model, folder / "model.onnx")
     dims = [dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim]
     names = list(dict.fromkeys(filter(None, dims)))
     fatal = set()
     for empty in names:
         sizes = {name: 0 if name == empty else 2 + i for i, name in enumerate(names)}
-        # An error of onnxruntime is 1.
-        if run(["-c", IN_A_PROCESS, str(folder / "model.onnx"), json.dumps(sizes)]).returncode not in (0, 1):
+        if run_on_ones(model, sizes, folder) not in (0, 1):
             fatal.add(empty)
     return fatal

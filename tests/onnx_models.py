@@ -38,9 +38,9 @@ def read_model(path: Path) -> ir.Model:
     return to_ir(read_to_change(path))
 
 
-def save(graph: str, path: Path, opset: int = 18, ir_version: int = 8) -> Path:
-    """Save the model that `parse` returns."""
-    onnx.save(parse(graph, opset, ir_version), path)
+def save(model: str | onnx.ModelProto, path: Path, opset: int = 18, ir_version: int = 8) -> Path:
+    """Save a model, or the one that `parse` returns for a graph."""
+    onnx.save(parse(model, opset, ir_version) if isinstance(model, str) else model, path)
     return path
 
 

@@ -48,9 +48,9 @@ VERSIONS = {
     OPENVINO_CPU: ("2026.4.1",),
     OPENVINO: ("2026.4.1",),
     OPENVINO_ONNX: ("2026.4.1",),
-    ONNXRUNTIME_CPU: ("1.31.1",),
-    ONNXRUNTIME_CPU_OPTIMIZED: ("1.31.1",),
+    ONNXRUNTIME_CPU: ("1.31.1", "1.32.0"),
+    ONNXRUNTIME_CPU_OPTIMIZED: ("1.31.1", "1.32.0"),
     ONNX_REFERENCE: ("1.23.2",),
     DIRECTML: ("1.24.4",),
 }
-"""The versions in which tests have shown the divergences of each engine, unless a divergence states its versions."""
+"""The versions of each engine on which tests have run the entries, unless a divergence states its versions."""

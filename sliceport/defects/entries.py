@@ -1,9 +1,9 @@
 """The reader of the entries in the TOML files of this package.
 
 A file contains an array of tables `defect` with the attributes of `Defect`, and may contain a table `defaults` of
-attributes that its entries share. A divergence that states no versions gets those of its engine in `VERSIONS`. An
-example contains `right`, `seen` by engine, and the attributes of `OnnxCase` or the arguments of `OpenVINOCase.of` or
-`DirectMLCase.of`. Names such as `INT64_MAX` stand for numbers. An outcome is one of these tables:
+attributes that its entries share. A divergence that states no versions gets the versions of its engine in `VERSIONS`
+that it may affect. An example contains `right`, `seen` by engine, and the attributes of `OnnxCase` or the arguments of
+`OpenVINOCase.of` or `DirectMLCase.of`. Names such as `INT64_MAX` stand for numbers. An outcome is one of these tables:
 
     { gives = [[0, 1], []], shape = [2] }    # the elements of each output; the shape of all, unless they are vectors
     { gives_range = [1, 4] }                 # elements 1, 2 and 3
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,9 @@ def read_entries(name: str, make_case: Callable[..., Case] = _make_case) -> dict
 
 
 def _read_divergence(divergence: Mapping[str, Any]) -> Divergence:
-    versions = VERSIONS.get(divergence["engine"], ())
-    return Divergence(**{"versions": versions} | {key: read_value(value) for key, value in divergence.items()})
+    result = Divergence(**{"versions": ()} | {key: read_value(value) for key, value in divergence.items()})
+    tried = tuple(filter(result.may_affect, VERSIONS.get(result.engine, ())))
+    return replace(result, versions=result.versions or tried)
 
 
 def _read_example(example: Mapping[str, Any], make_case: Callable[..., Case]) -> Example:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 import openvino as ov
 import pytest
 from onnx import numpy_helper
-from onnx_models import parse
+from onnx_models import parse, save
 from openvino_models import constant, parameter
 
 import ov_ext
@@ -52,8 +52,7 @@ class TestChanges:
     ) -> None:
         model = KINDS[kind](model_for(name))
         before = to_proto(model).SerializeToString()
-        onnx.save(model_for(name), tmp_path / "m.onnx")
-        FUNCTIONS[name](tmp_path / "m.onnx", tmp_path / "o.onnx")
+        FUNCTIONS[name](save(model_for(name), tmp_path / "m.onnx"), tmp_path / "o.onnx")
         result = FUNCTIONS[name](model)
         assert type(result.model) is type(model)
         assert ops(result.model) == ops(onnx.load(tmp_path / "o.onnx")) != ops(model)

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from forked import run
 from onnx import TensorProto
-from onnx_models import parse
+from onnx_models import parse, save
 
 import sliceport
 
@@ -32,8 +32,7 @@ def declare(model: onnx.ModelProto, name: str, kind: int, *sizes: int) -> None:
 
 def lowered_apart(model: onnx.ModelProto, folder: Path) -> dict[str, dict[str, Any]]:
     """Run `sliceport lower --format json` and return its nodes by their first output."""
-    onnx.save(model, folder / "model.onnx")
-    done = run(["-m", "sliceport", "lower", str(folder / "model.onnx"), "--format", "json"])
+    done = run(["-m", "sliceport", "lower", str(save(model, folder / "model.onnx")), "--format", "json"])
     assert done.returncode in (0, 1), (done.returncode, done.stderr)
     return {node["outputs"][0]: node for node in json.loads(done.stdout)["nodes"]}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import AttributeProto, TensorProto, helper
-from onnx_models import parse
+from onnx_models import parse, save
 
 import sliceport
 from onnx_ops.format import FORMAT
@@ -24,11 +24,6 @@ from sliceport.slicing.node import Resolved
 def test_the_format_has_both_methods() -> None:
     assert isinstance(FORMAT, DeclaresShapes)
     assert isinstance(FORMAT, ManyFiles)
-
-
-def write(folder: Path, model: onnx.ModelProto, name: str = "m.onnx") -> Path:
-    onnx.save(model, folder / name)
-    return folder / name
 
 
 def make_model() -> onnx.ModelProto:
@@ -49,7 +44,7 @@ class TestShapes:
             model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["open"]))
         model.graph.initializer.append(external("default", "gone.data"))
         model.graph.sparse_initializer.add().values.name = "sparse"
-        assert FORMAT.declared_shapes(write(tmp_path, model)) == {
+        assert FORMAT.declared_shapes(save(model, tmp_path / "m.onnx")) == {
             "x": ["batch", 3, None],
             "scalar": [],
             "zero": [0, "batch"],
@@ -113,14 +108,14 @@ class TestFiles:
     def test_files_of_tensors_in_any_place_are_listed(self, tmp_path: Path, place: str) -> None:
         model = make_model()
         PLACES[place](model)
-        assert files_beside(write(tmp_path, model)) == ("w.data",)
+        assert files_beside(save(model, tmp_path / "m.onnx")) == ("w.data",)
 
     def test_each_file_is_listed_once_even_if_missing(self, tmp_path: Path) -> None:
         model = make_model()
         for i, location in enumerate(("z.data", "a/b.data", "./z.data", "z.data")):
             model.graph.initializer.append(external(f"w{i}", location))
         (tmp_path / "z.data").touch()
-        assert files_beside(write(tmp_path, model)) == ("a/b.data", "z.data")
+        assert files_beside(save(model, tmp_path / "m.onnx")) == ("a/b.data", "z.data")
 
     @pytest.mark.parametrize(
         "location", ["../w", "a/../../w", "/w", "", ".", "C:w", "C:\\w", "\\w", "\\\\host\\w", "..\\w", "a\0b"]
@@ -129,7 +124,7 @@ class TestFiles:
         model = make_model()
         model.graph.initializer.append(external("w", location))
         model.graph.initializer.append(external("v", "v.data"))
-        assert files_beside(write(tmp_path, model)) == ("v.data",)
+        assert files_beside(save(model, tmp_path / "m.onnx")) == ("v.data",)
 
     def test_names_that_are_no_utf8_are_left_out(self, tmp_path: Path) -> None:
         model = make_model()
@@ -143,12 +138,12 @@ class TestFiles:
         tensor = external("w", "w.data")
         tensor.data_location = TensorProto.DEFAULT
         model.graph.initializer.append(tensor)
-        assert files_beside(write(tmp_path, model)) == ()
+        assert files_beside(save(model, tmp_path / "m.onnx")) == ()
 
     def test_a_file_that_can_name_none_is_not_parsed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read: list[object] = []
         monkeypatch.setattr(declared, "read_proto", read.append)
-        assert files_beside(write(tmp_path, make_model())) == ()
+        assert files_beside(save(make_model(), tmp_path / "m.onnx")) == ()
         assert read == []
 
     @pytest.mark.parametrize("data", [b"", b"location", b"\x0a\xff location", b"\x3a\x05location"])

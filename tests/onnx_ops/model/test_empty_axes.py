@@ -11,6 +11,7 @@ from fatal_sizes import find_fatal_sizes
 from onnx_models import parse
 
 import sliceport
+from sliceport.defects.onnxruntime import TRANSPOSED_EMPTY_AXIS
 
 EINSUMS = [
     ("ab,bc->ac", "a,b", "b,c", ""),
@@ -147,7 +148,8 @@ def test_fatal_sizes_of_a_matmul_are_named(graph: tuple[str, str, str], fatal: s
     inputs, outputs, rest = graph
     text = f"({inputs}) => ({outputs}) {rest}"
     assert named(text) == fatal
-    assert find_fatal_sizes(parse(text, 17), tmp_path) == fatal
+    is_affected = TRANSPOSED_EMPTY_AXIS.divergences[0].may_affect(ort.__version__)
+    assert find_fatal_sizes(parse(text, 17), tmp_path) == (fatal if is_affected else set())
 
 
 def test_matmul_below_opset_9_is_not_named() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx_models import parse, read_model
+from onnx_models import parse, read_model, save
 
 import sliceport
 from onnx_ops.model.io import write_model
@@ -77,14 +77,12 @@ def test_repeated_metadata_are_written_once(tmp_path: Path) -> None:
     proto = build()
     for each in tensors(proto):
         each.metadata_props.extend(list(each.metadata_props))
-    onnx.save(proto, tmp_path / "0.onnx")
-    write_model(read_model(tmp_path / "0.onnx"), tmp_path / "1.onnx")
+    write_model(read_model(save(proto, tmp_path / "0.onnx")), tmp_path / "1.onnx")
     assert metadata(onnx.load(tmp_path / "1.onnx")) == metadata(build())
 
 
 def test_a_model_may_be_written_again(tmp_path: Path) -> None:
-    onnx.save(build(), tmp_path / "0.onnx")
-    model = read_model(tmp_path / "0.onnx")
+    model = read_model(save(build(), tmp_path / "0.onnx"))
     for name in ("1.onnx", "2.onnx"):
         write_model(model, tmp_path / name)
         assert metadata(onnx.load(tmp_path / name)) == metadata(build())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnx_ir as ir
+import onnxruntime as ort
 import pytest
-from onnx_models import parse
+from onnx_models import parse, save
 from platforms import ended_by
 from running import as_array
 
-from onnx_ops.engines import ONNXRUNTIME_CPU
+from onnx_ops.engines import ONNXRUNTIME_CPU, OPTIMIZERS
 from onnx_ops.runtime import onnxruntime_cpu, session
 from onnx_ops.runtime.session import Captured
 from sliceport.diffing.side import RunFailed
@@ -155,8 +157,7 @@ def test_onnxruntime_that_cannot_be_loaded_is_not_called_missing(
 def test_script_runs_the_model_and_disables_prepacking_at_level_none_alone(level: str, tmp_path: Path) -> None:
     script = ONNXRUNTIME_CPU.script({"level": level})
     assert ("disable_prepacking" in script) == (level == "none")
-    onnx.save(DIVISION, tmp_path / "model.onnx")
-    names: dict[str, Any] = {"path": str(tmp_path / "model.onnx"), "inputs": SIX}
+    names: dict[str, Any] = {"path": str(save(DIVISION, tmp_path / "model.onnx")), "inputs": SIX}
     exec(script, names)
     assert names["got"][0].tolist() == [3, 2]
 
@@ -187,3 +188,15 @@ def test_position_in_the_sources_of_windows_is_left_out() -> None:
         r"1 : FAIL : E:\_work\1\s\onnxruntime\core\graph\model.cc:182 onnxruntime::Model::Model Unsupported version: 99"
     )
     assert session._POSITION.sub("", message) == "1 : FAIL : Unsupported version: 99"
+
+
+def test_every_optimizer_that_runs_is_listed(capfd: pytest.CaptureFixture[str]) -> None:
+    options = ort.SessionOptions()
+    options.log_severity_level = 0
+    ort.InferenceSession(parse("(float[2] x) => (y) { y = Neg(x) }").SerializeToString(), options)
+    optimizers = set(re.findall(r"GraphTransformer (\w+) modified", capfd.readouterr().err))
+    assert optimizers & {*OPTIMIZERS}
+    # `OPTIMIZERS` has each rule of the two groups. The others have no effect here, or cannot be disabled.
+    others = {"Level1_RuleBasedTransformer", "Level2_RuleBasedTransformer", "FreeDimensionOverrideTransformer"}
+    others |= {"CastFloat16Transformer", "MemcpyTransformer", "RemoveDuplicateCastTransformer", "RocmBlasAltImpl"}
+    assert optimizers <= others | {*OPTIMIZERS}

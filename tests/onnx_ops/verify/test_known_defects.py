@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import parser
+from onnx_models import parse, save
 
 from onnx_ops.lowering import lower
 from onnx_ops.verify.known_defects import explain_findings, known_defects
@@ -28,18 +29,14 @@ from sliceport.engines.model_run import Finding
 from sliceport.slicing.node import Resolved
 
 
-def model_of(graph: str) -> onnx.ModelProto:
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 13]> g {graph}')
-
-
 def case_of(defect: Defect) -> onnx.ModelProto:
     return parser.parse_model(defect.examples[0].case.to_json()["onnx"])
 
 
 def test_each_defect_of_a_refused_node_is_named() -> None:
     nodes = "[r] a = Relu (x)  [cut] b = Slice (a, s, e, , t)  [q] y = Relu (b)"
-    model = model_of(
-        f"(float[8] x) => (float[4] y) <int64[1] s = {{4}}, int64[1] e = {{8}}, int64[1] t = {{1}}> {{ {nodes} }}"
+    model = parse(
+        f"(float[8] x) => (float[4] y) <int64[1] s = {{4}}, int64[1] e = {{8}}, int64[1] t = {{1}}> {{ {nodes} }}", 13
     )
     (found,) = explain_findings([Finding("refused", "cut", "Slice", "Slice 'cut' is refused.")], model)
     assert STEPS_WITHOUT_AXES.id in found.defects
@@ -47,8 +44,7 @@ def test_each_defect_of_a_refused_node_is_named() -> None:
 
 
 def test_a_defect_of_the_reference_is_not_blamed_on_the_emulator(tmp_path: Path) -> None:
-    onnx.save(case_of(BACKWARD_TO_THE_GREATEST), tmp_path / "m.onnx")
-    (found,) = compare(tmp_path / "m.onnx").comparisons
+    (found,) = compare(save(case_of(BACKWARD_TO_THE_GREATEST), tmp_path / "m.onnx")).comparisons
     assert (found.executor, found.status) == ("dml-emulator", "mismatch")
     reason = f"{BACKWARD_TO_THE_GREATEST.id} ({BACKWARD_TO_THE_GREATEST.reason})"
     assert found.detail.endswith(f"; this is a known defect of onnxruntime-cpu: {reason}.")
@@ -78,7 +74,7 @@ def test_every_engine_has_its_own_defects() -> None:
 
 def test_a_right_node_has_no_defects() -> None:
     constants = "<int64[1] s = {1}, int64[1] e = {3}, int64[1] a = {0}>"
-    (node,) = lower(model_of(f"(float[4] x) => (float[n] y) {constants} {{ y = Slice(x, s, e, a) }}")).nodes
+    (node,) = lower(parse(f"(float[4] x) => (float[n] y) {constants} {{ y = Slice(x, s, e, a) }}", 13)).nodes
     assert isinstance(node.node, Resolved)
     assert known_defects(node.node, ONNXRUNTIME_DML) == []
     (first, _) = lower(case_of(NOTHING_SELECTED)).nodes
@@ -87,7 +83,7 @@ def test_a_right_node_has_no_defects() -> None:
 
 def test_findings_in_whole_models_are_explained_by_the_node_or_what_it_reads() -> None:
     graph = "(float[4] x) => (float[n] z) { p, q = Split(x)  s = Sigmoid(q)  y = Mul(p, s)  z = Neg(y) }"
-    model = model_of(graph)
+    model = parse(graph, 13)
     for name, node in zip(("halves", "gate", "product", "last"), model.graph.node, strict=True):
         node.name = name
     known = f"; Split 'halves' has a known defect of onnxruntime-dml: {ONE_PART_GATES_ANOTHER.id} ("

@@ -49,13 +49,8 @@ def sliced(start: int = 1, end: int = 5) -> onnx.ModelProto:
     return parse(f"(float[8] x) => (y) <int64[1] s = {{{start}}}, int64[1] e = {{{end}}}> {{ y = Slice (x, s, e) }}")
 
 
-def saved(folder: Path, model: onnx.ModelProto, name: str = "m.onnx") -> Path:
-    onnx.save(model, folder / name)
-    return folder / name
-
-
 def verify(folder: Path, before: onnx.ModelProto, after: onnx.ModelProto, **options: Any) -> Verification:
-    paths = [saved(folder, model, name) for model, name in ((before, "before.onnx"), (after, "after.onnx"))]
+    paths = [save(model, folder / name) for model, name in ((before, "before.onnx"), (after, "after.onnx"))]
     return verify_rewriting(*paths, **options)
 
 
@@ -78,7 +73,7 @@ class TestCommand:
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Invoke
     ) -> None:
         break_rewriting(monkeypatch, shift_start)
-        path = saved(tmp_path, sliced())
+        path = save(sliced(), tmp_path / "m.onnx")
         invoke("rewrite", path, "-o", tmp_path / "unverified.onnx")
         assert (tmp_path / "unverified.onnx").exists()
         (tmp_path / "unverified.onnx").unlink()
@@ -92,7 +87,7 @@ class TestCommand:
 
     def test_an_existing_file_stays_as_it_was(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         break_rewriting(monkeypatch, shift_start)
-        path, out = saved(tmp_path, sliced()), tmp_path / "o.onnx"
+        path, out = save(sliced(), tmp_path / "m.onnx"), tmp_path / "o.onnx"
         out.write_bytes(b"old")
         assert main(["rewrite", str(path), "-o", str(out), "--verify", "--overwrite"]) == 1
         assert out.read_bytes() == b"old"
@@ -101,7 +96,7 @@ class TestCommand:
     def test_json_lists_the_different_outputs(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Invoke
     ) -> None:
-        path, out = saved(tmp_path, sliced()), tmp_path / "o.onnx"
+        path, out = save(sliced(), tmp_path / "m.onnx"), tmp_path / "o.onnx"
         printed = invoke("rewrite", path, "-o", out, "--verify", "--format", "json")
         assert json.loads(printed.out)["different_outputs"] == []
         break_rewriting(monkeypatch, shift_start)
@@ -123,7 +118,7 @@ class TestCommand:
     def test_what_cannot_be_verified_leaves_no_file(
         self, tmp_path: Path, invoke: Invoke, graph: str, reason: str
     ) -> None:
-        path, out = saved(tmp_path, parse(graph)), tmp_path / "o.onnx"
+        path, out = save(parse(graph), tmp_path / "m.onnx"), tmp_path / "o.onnx"
         said = invoke("rewrite", path, "-o", out, "--verify", code=2).err
         assert "the changed model could not be verified, so it is not kept: " in said
         assert reason in said
@@ -133,13 +128,13 @@ class TestCommand:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("onnx_ops.format.TemporaryDirectory", None)
-        assert sliceport.rewrite(saved(tmp_path, sliced()), tmp_path / "o.onnx", verify=True).is_clean
+        assert sliceport.rewrite(save(sliced(), tmp_path / "m.onnx"), tmp_path / "o.onnx", verify=True).is_clean
 
     def test_missing_onnxruntime_is_named(
         self, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
-        path, out = saved(tmp_path, sliced()), tmp_path / "o.onnx"
+        path, out = save(sliced(), tmp_path / "m.onnx"), tmp_path / "o.onnx"
         printed = invoke("rewrite", path, "-o", out, "--verify", code=2)
         assert "could not be verified, so it is not kept: onnxruntime is needed" in printed.err
         assert not out.exists()
@@ -154,17 +149,17 @@ class TestCommand:
             return {name: as_array(value) + np.float32(next(numbers)) for name, value in values.items()}
 
         monkeypatch.setattr(Side, "run", run)
-        path = saved(tmp_path, sliced())
+        path = save(sliced(), tmp_path / "m.onnx")
         printed = invoke("rewrite", path, "-o", tmp_path / "o.onnx", "--verify", code=2)
         assert "the original model computes different values in each run for 'y'" in printed.err
 
     def test_a_model_that_ends_the_engine_is_refused(self, tmp_path: Path, invoke: Invoke) -> None:
         constants = f"<int64[1] low = {{{-(2**63)}}}, int64[1] minus = {{-1}}>"
         model = parse(f"(int64[1] x) => (y) {constants} {{ high = Div (low, minus)  y = Add (x, high) }}")
-        path = saved(tmp_path, model)
+        path = save(model, tmp_path / "m.onnx")
         printed = invoke("rewrite", path, "-o", tmp_path / "o.onnx", "--verify", code=2)
         assert f"its process {ended_by('SIGFPE')}" in printed.err
-        invoke("compare", saved(tmp_path, sliced()))
+        invoke("compare", save(sliced(), tmp_path / "m.onnx"))
 
 
 def test_a_divisor_gets_values_that_are_not_zero(tmp_path: Path) -> None:
@@ -393,9 +388,9 @@ def test_unusual_models_are_verified_and_written(tmp_path: Path, name: str) -> N
     if name == "embedded":
         model = ir.from_proto(parse(EMBEDDED, ov_ext=1))
         embed_function(model)
-        path = saved(tmp_path, ir.to_proto(model))
+        path = save(ir.to_proto(model), tmp_path / "m.onnx")
     elif name in UNUSUAL:
-        path = saved(tmp_path, parse(UNUSUAL[name], ov_ext=1))
+        path = save(parse(UNUSUAL[name], ov_ext=1), tmp_path / "m.onnx")
     assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 0
     assert (tmp_path / "o.onnx").exists()
 
@@ -419,7 +414,7 @@ def test_the_written_file_is_verified(tmp_path: Path, monkeypatch: pytest.Monkey
         return original(*args, **options)
 
     monkeypatch.setattr(supervisor, "call", call)
-    path = saved(tmp_path, sliced())
+    path = save(sliced(), tmp_path / "m.onnx")
     monkeypatch.setattr(io, "serialize", lambda *_: sliced(2, 6))
     assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 1
     assert sent
@@ -439,7 +434,7 @@ def test_large_weights_stay_in_their_file(tmp_path: Path) -> None:
         weights.external_data.add(key=key, value=value)
     model = sliced()
     model.graph.initializer.append(weights)
-    complete = read_complete_model(saved(tmp_path, model))
+    complete = read_complete_model(save(model, tmp_path / "m.onnx"))
     assert complete.proto.ByteSize() < 1024
     assert find_weights(complete.whole()) == {"w": StoredTensor(str(tmp_path / "w.bin"), 64, 2**32, 1, (2**30,))}
 

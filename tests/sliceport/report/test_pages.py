@@ -216,8 +216,7 @@ def test_nodes_of_functions_are_marked_in_the_graph_of_the_function(compare: Any
 
 def test_first_node_of_a_function_has_the_id_of_its_name(tmp_path: Path) -> None:
     model = onnx.parser.parse_model(FUNCTION.replace("[split]", "[n]"))
-    onnx.save(model, tmp_path / "model.onnx")
-    assert node_ids(tmp_path / "model.onnx")["[function]local::f"]["f.n"] == "n"
+    assert node_ids(save(model, tmp_path / "model.onnx"))["[function]local::f"]["f.n"] == "n"
 
 
 def test_ids_are_unique_and_by_name_and_output(tmp_path: Path) -> None:
