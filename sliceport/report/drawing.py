@@ -15,7 +15,7 @@ _MAX_TEXT = 26
 _CHARACTER = 7.3
 """The width of a monospaced character of 12 pixels, in pixels and rounded up."""
 _ROW, _GAP, _SPACE, _PADDING, _MARGIN = 44, 34, 18, 20, 8
-"""Pixels: the height of a layer, the space between layers, between boxes and beside texts, and the drawing's margin."""
+"""Pixels: the height of a layer, the gap between layers, the space between boxes, a box's padding, and the margin."""
 
 
 @dataclass(eq=False)
@@ -26,7 +26,7 @@ class Box:
         kind: `node`, `culprit`, `input`, `constant`, `output`, `wrong output`, or `bend`: the point where an edge
             passes through a layer.
         lines: One or two lines of text, none for a bend.
-        title: The whole text.
+        title: The whole text, for a tooltip.
         sources: The boxes whose edges lead to this box.
         depth: Its layer, counted from the top. For a node, this is the length of the longest path to it.
         x: The position of its centre, relative to the middle of the drawing.
@@ -87,7 +87,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
 
 
 def _bend_edges(boxes: list[Box]) -> list[Box]:
-    """Put a bend into each edge at every layer between its ends. The `sources` of boxes change. Return the bends."""
+    """Put a bend into each edge at every layer between its ends. Update `sources` to match, and return the bends."""
     bends = []
     for box in boxes:
         for i, source in enumerate(box.sources):
