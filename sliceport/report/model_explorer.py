@@ -49,8 +49,8 @@ def node_data_of_diff(report: DiffReport, model: str) -> str:
 
     def marks() -> Iterator[Mark]:
         for case in [part.case for part in report.parts]:
-            # In a body, each node also marks the holder of the body. The holder gets the color of its first mark, so
-            # the nodes are reversed: the culprit is the last one.
+            # If the case is in a body, each mark is for the holder, too, and the first one decides the holder's color.
+            # So the culprit, which is the last node, comes first.
             for node in reversed(case.nodes):
                 text = case.failure.message if node is case.culprit else "in the smallest model that fails"
                 color = _RED if node is case.culprit else _AMBER

@@ -51,7 +51,7 @@ this_process = _ThisProcess()
 
 
 def is_expendable() -> bool:
-    """Return whether a crash of this process does no harm: `call_with_retry` then repeats the call with `is_isolated`."""
+    """Return whether a crash of this process is harmless: `call_with_retry` then repeats the call, isolated."""
     return this_process.is_child and not this_process.is_isolated
 
 
