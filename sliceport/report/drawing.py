@@ -41,22 +41,22 @@ class Box:
 
     @property
     def y(self) -> float:
-        """The position of its centre, from the upper edge of the drawing."""
+        """The position of the box's centre, from the upper edge of the drawing."""
         return _MARGIN + self.depth * (_ROW + _GAP) + _ROW / 2
 
     @property
     def width(self) -> float:
-        """Its width; 0 for a bend."""
+        """The box's width; 0 for a bend."""
         return max((len(line) * _CHARACTER + _PADDING for line in self.lines), default=0)
 
     @property
     def height(self) -> float:
-        """Its height: the whole layer, or half of it for a box with one line."""
+        """The box's height: a whole layer, or half a layer for a box with one line."""
         return _ROW if len(self.lines) != 1 else _ROW / 2
 
     @property
     def path(self) -> str:
-        """The edges from its sources to the box, as an SVG path. A bend also gets a vertical line through it."""
+        """The edges from `sources` to the box, as an SVG path. A bend also gets a vertical line through the layer."""
         top = self.y - self.height / 2
         curves = f"M{self.x:.1f} {top}v{_ROW}" if self.kind == "bend" else ""
         for source in self.sources:

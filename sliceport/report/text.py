@@ -45,7 +45,7 @@ def list_layout_notes(program: Program, options: Mapping[str, Any]) -> list[str]
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Remove each hint about sizes that ends several lines, and add the hint once, after all lines."""
+    """Remove a hint about sizes that is at the end of several lines, and add it once, after all lines."""
     ends = [line.rpartition("; ")[2] for line in lines]
     hints = Counter(end for end in ends if "give sizes" in end)  # each ends in the full stop of its line
     shared = [hint for hint, count in hints.items() if count > 1]

@@ -134,7 +134,7 @@ def _pickle_answer(is_error: bool, value: Any) -> bytes:
 
 @contextlib.contextmanager
 def _limit_memory(memory: int | None) -> Iterator[None]:
-    """Limit the bytes that this process may allocate beyond those that it has; enforced on Linux alone."""
+    """Limit the bytes that this process may allocate in addition to what it has. Only Linux enforces the limit."""
     allocated = _count_allocated()
     if sys.platform == "win32" or allocated is None or memory is None:
         yield

@@ -364,7 +364,7 @@ def _open_pidfd(pid: int) -> Iterator[int | None]:
 
 
 def _open_job(pid: int) -> Any:
-    """Return a Windows job for a child; `windows.Job` describes it. Return None on other systems, or on failure."""
+    """Return a `windows.Job` for a child. Return None on other systems, or if the system makes no job."""
     if sys.platform == "win32":
         from sliceport.sandbox.windows import Job
 

@@ -59,8 +59,7 @@ class NodeInModel:
         outputs: Names of the values that the node writes; an output that is left out has an empty name.
         origin: Empty for a node of a graph. For a node of a function, the function and the position of the node among
             the function's slicing nodes (`domain:name:overload#0`), equal for all calls.
-        may_capture: Whether `input` may be a value of an outer graph. The node's own graph may hide it by another
-            value of the same name.
+        may_capture: Whether `input` may name a value of an outer graph, if the node's own graph has no such value.
     """
 
     name: str
