@@ -34,7 +34,7 @@ def defect_issue(defect: Defect, engine: str) -> str:
     effect = f"{ALL_TITLES[engine]} {divergence.does}"
     # If the defect is only reported for this engine, not tested, no example has an outcome of the engine.
     examples = defect.examples_on(engine) or defect.examples
-    steps = ["Run each case on distinct values. Below, an element is named by its position in the data, counted from 0."]
+    steps = ["Run each case on distinct values. Below, an element is named by its position in the data, from 0 on."]
     expected, seen = [_to_sentence(defect.right)], [f"{effect}."]
     for number, example in enumerate(examples, 1):
         case = example.case.to_json()  # `onnx` with a model as text, or the parameters of an operator
