@@ -15,7 +15,7 @@ from sliceport.wording import format_issue
 def defects_text(engines: Sequence[str], *, verbose: bool = False, columns: int | None = None) -> str:
     """Format the defects of each engine, in lines wrapped to `columns`.
 
-    With `verbose`, also add the right behavior, the versions, the handling and the cases.
+    With `verbose`, also add the right behavior, the versions, the remedy and the cases.
     """
     lines = []
     for engine in engines:
@@ -32,12 +32,12 @@ def defect_issue(defect: Defect, engine: str) -> str:
     """Draft a bug report for the developers of an engine, in Markdown. The engine must be one of `defect.engines`."""
     divergence = defect.divergence_on(engine)
     effect = f"{ALL_TITLES[engine]} {divergence.does}"
-    # An entry that only users have reported has examples, but no outcome of the engine.
+    # If the defect is only reported for this engine, not tested, no example has an outcome of the engine.
     examples = defect.examples_on(engine) or defect.examples
-    steps = ["Run each case on data of distinct values. Below, elements are positions in the data, counted from 0."]
+    steps = ["Run each case on distinct values. Below, an element is named by its position in the data, from 0 on."]
     expected, seen = [_to_sentence(defect.right)], [f"{effect}."]
     for number, example in enumerate(examples, 1):
-        case = example.case.to_json()  # the text of an ONNX model, or the parameters of another node or operator
+        case = example.case.to_json()  # `onnx` with a model as text, or the parameters of an operator
         steps += [f"{number}. `{example.case}`", "```", case.get("onnx") or json.dumps(case), "```"]
         if "onnx" in case and "shape" in case:
             steps.append(f"The data have the shape {case['shape']}.")

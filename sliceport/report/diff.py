@@ -57,7 +57,7 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     for part in report.parts:
         wrong = [output.name for output in part.outputs if output.kind]
         drawing = draw(part.case, wrong) if len(part.case.nodes) <= _MAX_NODES else None
-        # The template shows known defects as cards. Without any, the sentences end in "not a known defect".
+        # The template shows known defects as cards. If no defect is known, the sentences end in "not a known defect".
         parts.append((part, part.sentences_without_defects if part.defects else part.sentences, drawing))
     return open_template("report/diff.html").render(
         title=f"sliceport diff: {' '.join(models)}",

@@ -15,7 +15,7 @@ _MAX_TEXT = 26
 _CHARACTER = 7.3
 """The width of a monospaced character of 12 pixels, in pixels and rounded up."""
 _ROW, _GAP, _SPACE, _PADDING, _MARGIN = 44, 34, 18, 20, 8
-"""Pixels: the height of a layer, the space between layers, between boxes and beside texts, and the drawing's margin."""
+"""Pixels: the height of a layer, the gap between layers, the space between boxes, a box's padding, and the margin."""
 
 
 @dataclass(eq=False)
@@ -26,7 +26,7 @@ class Box:
         kind: `node`, `culprit`, `input`, `constant`, `output`, `wrong output`, or `bend`: the point where an edge
             passes through a layer.
         lines: One or two lines of text, none for a bend.
-        title: The whole text.
+        title: The whole text, for a tooltip.
         sources: The boxes whose edges lead to this box.
         depth: Its layer, counted from the top. For a node, this is the length of the longest path to it.
         x: The position of its centre, relative to the middle of the drawing.
@@ -41,22 +41,22 @@ class Box:
 
     @property
     def y(self) -> float:
-        """The position of its centre, from the upper edge of the drawing."""
+        """The position of the box's centre, from the upper edge of the drawing."""
         return _MARGIN + self.depth * (_ROW + _GAP) + _ROW / 2
 
     @property
     def width(self) -> float:
-        """Its width; 0 for a bend."""
+        """The box's width; 0 for a bend."""
         return max((len(line) * _CHARACTER + _PADDING for line in self.lines), default=0)
 
     @property
     def height(self) -> float:
-        """Its height: the whole layer, or half of it for a box with one line."""
+        """The box's height: a whole layer, or half a layer for a box with one line."""
         return _ROW if len(self.lines) != 1 else _ROW / 2
 
     @property
     def path(self) -> str:
-        """The edges from its sources to the box, as an SVG path. A bend also gets a vertical line through it."""
+        """The edges from `sources` to the box, as an SVG path. A bend also gets a vertical line through the layer."""
         top = self.y - self.height / 2
         curves = f"M{self.x:.1f} {top}v{_ROW}" if self.kind == "bend" else ""
         for source in self.sources:
@@ -87,7 +87,7 @@ def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
 
 
 def _bend_edges(boxes: list[Box]) -> list[Box]:
-    """Put a bend into each edge at every layer between its ends. The `sources` of boxes change. Return the bends."""
+    """Put a bend into each edge at every layer between its ends. Update `sources` to match, and return the bends."""
     bends = []
     for box in boxes:
         for i, source in enumerate(box.sources):

@@ -25,7 +25,7 @@ def github_text(results: Sequence[Result]) -> str:
             level = "notice" if group.is_reported else LEVELS[group.kind]
             title = f"{'reported, not tested' if group.is_reported else group.kind}: {group.rule}"
             lines.append(_format_command(level, group.model, title, f"{group} ({', '.join(group.nodes)})"))
-        lines.append(f"{printable(result['model'])}: {summarize(result)}")  # GitHub unescapes only commands
+        lines.append(f"{printable(result['model'])}: {summarize(result)}")  # no command, so not escaped
     return "\n".join(lines)
 
 
@@ -34,7 +34,7 @@ def _format_command(level: str, file: str, title: str, message: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")  # % first: the other escapes contain it
 
 
 def _escape_property(text: str) -> str:

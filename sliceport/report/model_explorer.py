@@ -92,8 +92,8 @@ def node_data_of_check(result: Result, model: str) -> str:
 def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     """Return the marks of nodes as JSON for Google's Model Explorer.
 
-    The JSON is for the main graph, or if other graphs have marks too, it maps the id of each graph to its marks. Nodes
-    without an id are left out. A node with several texts has the color of its first text.
+    The JSON holds the marks of the main graph. If another graph has marks, it maps the id of each graph to its marks.
+    Nodes without an id are left out. A node with several texts has the color of its first text.
     """
     format_ = format_of(model)
     graphs = format_.node_ids(model) if isinstance(format_, NamesNodes) else {"": None}
@@ -103,7 +103,7 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     def mark_node(graph: str, names: Sequence[str], mark: Mark) -> str:
         """Add a mark to the node with one of the names. Return its id, or an empty string if there is no node."""
         ids = graphs.get(graph, {})
-        # `ids` is None if the format has no `node_ids`. Then the last name serves as the id: it is the node's own.
+        # `ids` is None if the format has no `node_ids`. In this case the node's own name, the last one, is the id.
         id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), "")
         if id_:
             marks_by_node.setdefault(graph, {}).setdefault(id_, []).append(mark)
@@ -115,10 +115,12 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
             holder = mark_node(graph, mark.names, mark)
             if holder:
                 break
-        # Model Explorer shows a body as a part of the main graph or as a graph of its own.
-        body = f"{holder}/{mark.attribute}"
-        if mark.inner and not mark_node(main, [f"{body}/{name}" for name in mark.inner], mark):
-            mark_node(body, mark.inner, mark)
+        if mark.inner:
+            # Model Explorer shows a body as a part of the main graph or as a graph of its own.
+            body = f"{holder}/{mark.attribute}"
+            inner_id = mark_node(main, [f"{body}/{name}" for name in mark.inner], mark)
+            if not inner_id:
+                mark_node(body, mark.inner, mark)
     data = {}
     for graph, nodes in marks_by_node.items():
         results = {

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_template(name: str, **filters: Any) -> Template:
-    """Return a template in the package `sliceport`, such as `report/check.html`. It can use `filters`.
-
-    The template escapes texts and makes them printable.
+    """Return a template, such as `report/check.html`, that escapes texts, makes them printable, and can use `filters`.
 
     Raises:
         MissingExtra: jinja2 is not installed.

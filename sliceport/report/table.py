@@ -37,7 +37,7 @@ def table(rows: Sequence[Sequence[str]], line_width: int | None) -> str:
             padded = (row[i] + " " * (widths[i] - display_width(row[i])) for i in indices)
             line = (" " * _GAP).join(padded).rstrip()
             if number > 0:
-                if not line:  # a row without text in its last columns needs no further lines
+                if not line:  # the row has no text in these columns
                     continue
                 line = " " * _GAP + line
             # The line of dashes below the header is cut off at the edge of the terminal, and not wrapped.

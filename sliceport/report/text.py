@@ -33,7 +33,7 @@ def program_text(program: Program, *, verbose: bool = False, columns: int | None
 
 
 def list_layout_notes(program: Program, options: Mapping[str, Any]) -> list[str]:
-    """Return a note for each axis order in the options of `sliceport.lower` whose rank no tensor has."""
+    """Return notes on the layout options of `sliceport.lower` that have no effect: no tensor has as many axes."""
     nodes = [lowered.node for lowered in program.nodes if isinstance(lowered.node, Resolved)]
     notes = []
     for side in ("input", "output"):
@@ -45,7 +45,7 @@ def list_layout_notes(program: Program, options: Mapping[str, Any]) -> list[str]
 
 
 def _share_hints(lines: list[str]) -> list[str]:
-    """Remove each hint about sizes that ends several lines, and add the hint once, after all lines."""
+    """Remove a hint about sizes that is at the end of several lines, and add it once, after all lines."""
     ends = [line.rpartition("; ")[2] for line in lines]
     hints = Counter(end for end in ends if "give sizes" in end)  # each ends in the full stop of its line
     shared = [hint for hint, count in hints.items() if count > 1]
@@ -65,7 +65,7 @@ def program_summary(program: Program) -> str:
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
-    """Format comparisons: a table at most `columns` wide, findings in full, notes, the report's command, and counts."""
+    """Format comparisons: a table at most `columns` wide, findings, notes, a command to reproduce them, and counts."""
     rows = [("node", "verdict", "executor", "bytes", "result")]
     for comparison in report.comparisons:
         name, byte_count = _shorten(_node_path(comparison.lowered)), str(comparison.bytes_compared or "-")
@@ -117,7 +117,7 @@ def _node_path(lowered: LoweredNode) -> str:
 
 
 def _describe_lowering(lowered: LoweredNode, verbose: bool) -> str:
-    """Return the code of a refusal, the operators and aliases that replace a node, or the reason why it needs none."""
+    """Return the code of a refusal, the operators and aliases that replace a node, or a word such as `constant`."""
     if lowered.reason is not None:
         return lowered.reason.code
     parts = [_format_call(call, verbose) for call in lowered.calls]

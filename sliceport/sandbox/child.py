@@ -35,7 +35,7 @@ class _ThisProcess:
     """State of this process.
 
     Attributes:
-        is_child: Whether this process is a child of the sandbox. Its own children end with it, as one process group.
+        is_child: Whether this process is a child of the sandbox. Processes that it starts are killed together with it.
         is_isolated: Whether the call under way must use a child of its own for code that may crash.
         memory: Bytes that the call under way may allocate beyond what this process had; None for no limit.
         deadline: The time by `time.monotonic` at which the parent ends the call under way; None for no limit.
@@ -51,7 +51,7 @@ this_process = _ThisProcess()
 
 
 def is_expendable() -> bool:
-    """Return whether risky code may run in this process. If it crashes, `call_with_retry` repeats the call isolated."""
+    """Return whether a crash of this process is harmless: `call_with_retry` then repeats the call, isolated."""
     return this_process.is_child and not this_process.is_isolated
 
 
@@ -80,7 +80,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
     # An OSError here means that the parent has died, because `_answer` catches the errors of calls.
     with contextlib.suppress(OSError), listening:
         while (request := read_message(requests)) is not None:
-            gc.disable()  # a call leaves little garbage, and a search for it would take a tenth of the time
+            gc.disable()  # a call leaves little garbage, and a search for it would take a tenth of the call's time
             # The bytes are released before the call, because they may hold a large model.
             call, request = pickle.loads(request[1]), None  # noqa: S301 - from the parent
             write_message(answers, _answer(*call))
@@ -88,7 +88,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], parent: int = NO_PIPE) -> Non
 
 
 def main() -> None:
-    """Serve as a started child. Read calls from stdin and write answers to stdout. `argv[1]` is `parent` of `serve`."""
+    """Serve calls in a new interpreter, through stdin and stdout. The argument `parent` of `serve` is in `argv[1]`."""
     # Calls use duplicates of stdin and stdout. The originals are redirected, so output of libraries goes to stderr (2).
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
@@ -134,7 +134,7 @@ def _pickle_answer(is_error: bool, value: Any) -> bytes:
 
 @contextlib.contextmanager
 def _limit_memory(memory: int | None) -> Iterator[None]:
-    """Limit the bytes that this process may allocate beyond those that it has; enforced on Linux alone."""
+    """Limit the bytes that this process may allocate in addition to what it has. Only Linux enforces the limit."""
     allocated = _count_allocated()
     if sys.platform == "win32" or allocated is None or memory is None:
         yield

@@ -99,7 +99,7 @@ if sys.platform != "win32":
             with contextlib.ExitStack() as on_error:
                 requests, self.stdin = _open_pipe(on_error)
                 self.stdout, answers = _open_pipe(on_error)
-                # An exception of a handler would get lost in a hook of `fork`, so signals wait. `serve` unblocks them.
+                # Signals wait, because a hook of `fork` would lose an exception of a handler. `serve` unblocks them.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
                 try:
                     self.pid = os.fork()
@@ -115,7 +115,7 @@ if sys.platform != "win32":
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 on_error.pop_all()
-            with contextlib.suppress(OSError):  # set in both processes: either may be first, or the child has ended
+            with contextlib.suppress(OSError):  # both processes do it, as either may be first; the child may have ended
                 os.setpgid(self.pid, self.pid)
             requests.close()
             answers.close()
@@ -237,7 +237,7 @@ class ChildProcess:
         """Send a request. Return the answer, or None if the child ended. Pass progress of the child to listeners."""
         try:
             write_message(self._process.stdin, request)
-        except OSError:  # the pipe is broken, because the child has ended; an OSError of a listener is not caught
+        except OSError:  # the child has ended, so the pipe is broken; an OSError of a listener, below, is not caught
             return None
         listeners = {PROGRESS: progress.say, ANNOUNCEMENT: progress.announce}
         with _open_pidfd(self._process.pid) as pidfd:
@@ -264,14 +264,14 @@ class ChildProcess:
     def is_alive(self) -> bool:
         """Return whether the process runs.
 
-        If possible, a process that has ended stays a zombie. Its id is then not used again, so its group can be killed.
+        If possible, do not reap a process that has ended. Its id is then not used again, so its group can be killed.
         """
         if sys.platform == "win32" or not hasattr(os, "waitid"):
             return self._process.poll() is None
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
 
     def _wait_for_exit(self) -> None:
-        """Give a child that has closed its pipe time to end, because `kill` would hide its exit status."""
+        """Wait for a child that has closed its pipe, at most `_GRACE` seconds: `kill` would hide its exit status."""
         deadline = time.monotonic() + _GRACE
         can_poll = hasattr(os, "waitid") or sys.platform == "win32"  # elsewhere `is_alive` would reap the child
         while can_poll and self.is_alive() and time.monotonic() < deadline:
@@ -285,8 +285,8 @@ class ChildProcess:
     def kill(self) -> None:
         """Kill the child and, if possible, its descendants.
 
-        On POSIX, this method kills the process group of the child. If this process is itself a child of the sandbox, it
-        is in the same group, so this method kills only the child.
+        On POSIX, kill the process group of the child. But if this process is itself a child of the sandbox, kill only
+        the child, because this process is in the same group.
         """
         if self._process.returncode is not None:
             return
@@ -346,7 +346,7 @@ def _start(log: int, child_end: int) -> Any:
         stdout=subprocess.PIPE,
         stderr=log,
         pass_fds=[] if child_end == NO_PIPE else [child_end],
-        # A group of its own, so that its children are killed with it. A child of a child stays in its group.
+        # The child leads a new group, so that its own children, which stay in the group, are killed with it.
         process_group=None if this_process.is_child or os.name != "posix" else 0,
     )
 
@@ -364,7 +364,7 @@ def _open_pidfd(pid: int) -> Iterator[int | None]:
 
 
 def _open_job(pid: int) -> Any:
-    """Return a Windows job for a child; `windows.Job` describes it. Return None on other systems, or on failure."""
+    """Return a `windows.Job` for a child. Return None on other systems, or if the system makes no job."""
     if sys.platform == "win32":
         from sliceport.sandbox.windows import Job
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _LOOKS, _PAUSE = 20, 0.05
-"""Number of looks at the threads, and seconds between looks. At a single look, a busy thread may wait for a timer."""
+"""Number of looks at the threads, and seconds between looks. A single look may find a busy thread in a short sleep."""
 _TICKS_A_SECOND = 100
 """Unit of the times in /proc, `USER_HZ` of Linux."""
 

@@ -22,7 +22,7 @@ def open_parent_pipe() -> Iterator[tuple[int, IO[bytes] | None]]:
     """Open a pipe that breaks when this process ends. Yield the child's end and the parent's end.
 
     The child's end is closed when the block ends. The caller keeps the parent's end open for as long as the child runs.
-    If the block raises an error, that end is closed, too. On systems that send no signal when a pipe breaks, yield
+    If the block raises an error, both ends are closed. On systems that send no signal when a pipe breaks, yield
     `NO_PIPE` and None.
     """
     if sys.platform == "win32" or not hasattr(fcntl, "F_SETSIG"):

@@ -132,7 +132,7 @@ def check_output(file: Path, *, overwrite: bool) -> None:
     """Check, before a long computation, that `write_files` can write a file. Make its folder if necessary.
 
     Raises:
-        UsageError: See `write_files`.
+        UsageError: `write_files` would refuse the file.
     """
     _check_target(file, overwrite)
     with _scratch_beside(file):  # fails if the folder is not writable
@@ -161,10 +161,10 @@ def _existing_target_error(target: Path, noun: str) -> UsageError:
 
 
 def move(source: Path, target: Path, *, overwrite: bool = True) -> None:
-    """Rename a file or folder. If `overwrite` is set, a file replaces an existing one.
+    """Rename a file or folder. With `overwrite`, a file replaces an existing file; folders ignore `overwrite`.
 
-    `overwrite` has no effect on folders. On a file system without hard links, a file always replaces an existing one.
-    On Windows, retry for 2 s if another process has the file open.
+    On a file system without hard links, a file replaces an existing file even without `overwrite`. On Windows, retry
+    for 2 s if another process has the file open.
 
     Raises:
         OSError: The system refuses, or an existing file must not be replaced.

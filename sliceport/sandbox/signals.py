@@ -42,15 +42,14 @@ _is_shielded = False
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` for the first SIGINT or SIGTERM outside `shielded`.
+    """Raise `Stopped` for the first SIGINT or SIGTERM outside `shielded` blocks.
 
-    Leave alone a signal that the process already ignores or handles. Later signals are ignored until the process ends,
-    so that they do not interrupt the clean-up. Do nothing outside the main thread, where Python cannot set handlers.
+    Ignore later signals until the process ends, so that they do not interrupt the clean-up. Leave alone a signal that
+    the process already ignores or handles. Do nothing outside the main thread, where Python cannot set handlers.
     """
     stopped: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
-        # A second signal must not interrupt the clean-up.
         if not stopped and not _is_shielded:
             stopped.append(number)
             raise Stopped(number)
@@ -70,7 +69,7 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Ignore SIGINT and SIGTERM inside a `stoppable` block. Ignored signals are lost. Do not nest `shielded` blocks."""
+    """Make the `stoppable` block around this block ignore signals, which are lost. Do not nest `shielded` blocks."""
     global _is_shielded  # noqa: PLW0603 - a signal concerns the whole process
     _is_shielded = True
     try:

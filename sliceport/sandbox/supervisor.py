@@ -99,12 +99,12 @@ def call(
         args: Its arguments; they and the result are pickled.
         timeout: Seconds that the call may take, the start of the child included; None for no limit.
         memory: Bytes that the child, and each process that it starts, may allocate beyond what it has; enforced on
-            Linux alone. In a child, the limit of the call that the child is answering also applies.
+            Linux alone. If this process is a child, the limit of the call that it is answering applies, too.
         is_isolated: Whether the function must use a child of its own for risky code; see `child.is_expendable`.
-        forks: Whether a new child serves this call alone, forked if that is safe. By default an idle child serves it.
+        forks: Whether a new child serves this call alone, forked if that is safe. By default, children are reused.
         log: The descriptor for the output of a new child that serves this call alone. By default the output goes to a
             file for `ChildDied.stderr`.
-        stop_event: An event for `end_calls`, which then ends this call. A child that serves one call alone ignores it.
+        stop_event: `end_calls` ends the calls that have this event. A child that serves one call alone ignores it.
 
     Raises:
         ChildDied: The child ended, or was ended; see its subclasses in `child_process`.

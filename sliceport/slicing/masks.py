@@ -89,8 +89,8 @@ class Masks:
         entry of the kind `keep`.
 
         Raises:
-            InvalidSlice: A mask holds something other than 0 and 1, there are two ellipses, or the entries name more
-                axes than the tensor has.
+            InvalidSlice: A mask holds something other than 0 and 1, there are several ellipses, or the entries name
+                more axes than the tensor has.
 
         >>> Masks(ellipsis=(1,), shrink_axis=(0, 1)).entries(2, 2)
         [Entry(kind='keep', position=-1, axis=0), Entry(kind='shrink', position=1, axis=1)]

@@ -12,7 +12,7 @@ Spec = SliceSpec | SplitSpec | StridedSliceSpec
 
 
 def extend_scope(scope: tuple[str, ...], node: str, attribute: str, used: dict[str, int]) -> tuple[str, ...]:
-    """Return the scope of a graph that a node in `scope` holds, and add its last part to `used`.
+    """Return the scope of the graph in `attribute` of `node`, a node in `scope`. Add its last part to `used`.
 
     A part that is already in `used` gets a number, because nodes of one graph may share a name. `used` maps each part
     to the last number that was appended to it, or 1.
@@ -59,7 +59,7 @@ class NodeInModel:
         outputs: Names of the values that the node writes; an output that is left out has an empty name.
         origin: Empty for a node of a graph. For a node of a function, the function and the position of the node among
             the function's slicing nodes (`domain:name:overload#0`), equal for all calls.
-        may_capture: Whether `input` may be a value of an outer graph. A value of the node's own graph may hide one.
+        may_capture: Whether `input` may name a value of an outer graph, if the node's own graph has no such value.
     """
 
     name: str

@@ -16,7 +16,7 @@ class Region:
 
     Element `k` of the output, counted in row-major order, is element `k` of the grid `ranges[0] x ranges[1] x ...`,
     counted in row-major order. New and dropped axes always have size 1, so they change only `output_shape`. If anything
-    is selected, the output sizes other than 1 equal, in order, the lengths of the ranges other than 1.
+    is selected, the output sizes above 1 are the lengths of the ranges longer than 1, in the same order.
 
     Guarantees:
       * two regions of the same shapes are equal exactly when every output index selects the same input element;
@@ -140,7 +140,7 @@ class Region:
 
 
 def find_tiled_axis(regions: Sequence[Region]) -> tuple[int, list[int]] | None:
-    """Return the axis that the regions divide into parts, and the positions in `regions`, ordered along this axis.
+    """Return the axis that the regions divide, and their order along it, as a list of positions in `regions`.
 
     Return None unless all conditions hold: there are two or more regions of one input shape; their ranges on the axis
     are non-empty, have step 1, and together cover each element once; every region selects all other axes whole; no

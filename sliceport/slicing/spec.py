@@ -51,7 +51,7 @@ class AxisSlice(NamedTuple):
         return cls(selected.start, selected.stop if selected.stop >= 0 else INT64_MIN, selected.step)
 
     def within(self, size: int | None) -> AxisSlice:
-        """Return a slice of an axis of `size` that selects the same elements.
+        """Return a slice that selects the same elements of an axis of `size`, with bounds that fit the axis.
 
         Each bound is an index of the axis, or the position just before its first or just after its last element. A
         slice of one index gets step 1, and an empty slice becomes `0:0`. A backward slice down to index 0 ends at
@@ -97,8 +97,8 @@ class AxisSlice(NamedTuple):
     def is_empty_for_every_size(self) -> bool:
         """Return whether this is a forward slice whose bounds alone show that it is empty, whatever the axis's size.
 
-        Two bounds that count from the same side of the axis show this if the start is not before the end. Of two bounds
-        that count from different sides, only an end of 0 is recognized.
+        The bounds show this if both count from the same side of the axis, and the start is not before the end. If they
+        count from different sides, only an end of 0 is recognized.
         """
         is_crossed = self.start >= self.end and (self.start < 0) == (self.end < 0)
         return self.step > 0 and (self.end == 0 or is_crossed)
@@ -106,8 +106,8 @@ class AxisSlice(NamedTuple):
     def then(self, following: AxisSlice, size: int | None) -> AxisSlice | None:
         """Return the one slice that is equal to this slice followed by `following`.
 
-        If the size is unknown (None), the result is right for every size. In this case the result is None if one of
-        the slices goes backward or counts from the end, or if the start or step would exceed INT64_MAX.
+        If the size is unknown (None), return a slice that is right for every size, or None if one of the slices goes
+        backward or counts from the end, or if the start or step would exceed INT64_MAX.
 
         >>> AxisSlice(1, 9, 2).then(AxisSlice(1, 3, 1), 10)
         AxisSlice(start=3, end=6, step=2)
@@ -234,8 +234,8 @@ class SplitSpec:
     def evenly(cls, axis: int, shape: Sequence[int], parts: int, *, uneven_last: bool = False) -> SplitSpec:
         """Return a split of an axis of a tensor of `shape` into `parts` equal parts.
 
-        With `uneven_last`, as for `num_outputs` of ONNX Split-18, the last part may be smaller: all other parts have
-        `ceil(dim / parts)` elements. Without it, an axis that does not divide into equal parts is an error.
+        With `uneven_last`, as for `num_outputs` of ONNX Split-18, the last part may be smaller. All other parts then
+        have the size of the axis divided by `parts`, rounded up.
 
         Raises:
             InvalidSlice: The axis is out of range, `parts` is below 1, or the axis cannot be divided into such parts.

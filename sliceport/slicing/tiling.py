@@ -22,7 +22,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
     """
     # A chain is a sequence of runs from 0 on. Each run starts where the one before it stops.
     # chain_length: the number of runs in the longest chain to each index.
-    # runs_ending_at: the runs that stop at each index, each with the length of the longest chain up to the run.
+    # runs_ending_at: the runs that stop at each index, each with the length of the longest chain that ends with it.
     chain_length = {0: 0}
     runs_ending_at: dict[int, list[tuple[int, Key]]] = defaultdict(list)
     # All runs that stop at an index come before the runs that start at that index, so `chain_length[start]` is final.
@@ -38,7 +38,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
         candidates.sort(key=itemgetter(0))
 
     def take_chain() -> list[Key]:
-        """Take a chain from 0 to `size` out of `runs_ending_at`, from its end on. Return [] if none is left."""
+        """Take a chain from 0 to `size` out of `runs_ending_at`, last run first. Return [] if no chain is left."""
         reversed_chain: list[Key] = []
         end = size
         while end:
@@ -106,7 +106,7 @@ def find_part(ends: Sequence[int], selected: range) -> tuple[int, int] | None:
 
 
 def fill_gaps(runs: Sequence[range], size: int) -> list[range]:
-    """Return `runs` and new runs that fill the gaps between them, so that all of `range(size)` is covered, in order.
+    """Return runs that cover `range(size)`, in order: `runs`, and a new run for each gap before, between or after them.
 
     The runs must be disjoint, in order and of step 1. Empty runs are left out.
 
