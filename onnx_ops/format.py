@@ -47,7 +47,7 @@ class ONNX:
     }
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the default passes and the optional passes, each with one line about the pass by its name."""
+        """Return the default passes and the optional passes: one line about each pass, by its name."""
         from onnx_ops.passes import BY_DEFAULT, PASSES
 
         lines = {name: (kind.__doc__ or "").partition("\n")[0].rstrip(".") for name, kind in PASSES.items()}
