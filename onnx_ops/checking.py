@@ -99,8 +99,8 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
 
     Args:
         model: A file's path, an `onnx.ModelProto` or an `onnx_ir.Model`; it is not changed.
-        input_shapes: Shapes for inputs whose shape the model leaves open, by name. Outputs of nodes of the main graph
-            may be listed, too.
+        input_shapes: Shapes by input name, for inputs whose shape the model leaves open. Outputs of nodes of the main
+            graph may be named, too.
 
     Raises:
         ModelError: The model cannot be read, is not well-formed, or has a function that cannot be inlined.
@@ -121,12 +121,12 @@ class _Checker:
         self._open_sizes = OpenSizes(view.graph)
         nodes = scoped_nodes(view.graph)
         self._nodes = [(scope, node) for scope, node in nodes if node.op_type in _CHECKED_OPERATORS]
-        # Splits with left-out outputs are listed now. In onnx-ir models, inference gives names to such outputs.
+        # Splits with left-out outputs are listed before inference, which names such outputs in onnx-ir models.
         splits = [node for _, node in self._nodes if node.op_type == "Split"]
         self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
-        # By the `id` of a Loop: the declared sizes of the inputs of its body, which inference replaces later.
+        # For each Loop, by its `id`: the sizes that the inputs of its body declare. Inference replaces these sizes.
         self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
-        # Even without nodes, inference checks the shapes from the user, and finds the sizes for `_find_misdeclared`.
+        # Without nodes to check, inference still compares the user's shapes, and finds misdeclared sizes.
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
 
@@ -169,7 +169,7 @@ class _Checker:
         """Find broken rules, defects and fragility of a node. `scope` is its scope by `scoped_nodes`."""
         if is_slicing(node):
             yield from self._check_slicing(node)
-        elif id(node) in self._body_sizes:
+        elif id(node) in self._body_sizes:  # a Loop
             body_inputs = [value for body in graphs_in(node) for value in body.inputs]
             resized = [self._facts.get(value, NO_FACTS).is_resized for value in body_inputs]
             shapes = zip(self._body_sizes[id(node)], _sizes_in_body(node), resized, strict=True)
@@ -208,7 +208,7 @@ class _Checker:
         yield from check_empty_sizes(node, self._opset, self._open_sizes)
 
     def _check_reshape(self, data: ValueView, target: Sequence[ValueView | int]) -> _Findings:
-        """Report a Reshape to `target`, with a -1 and without allowzero, that fails if an open size is 0.
+        """Report a Reshape without allowzero whose `target` has a -1, if the Reshape fails where an open size is 0.
 
         A 0 in the target, also one computed at run time, copies the size of the data's axis at the same index. If a
         copied size is 0, the size for the -1 cannot be computed.
@@ -220,7 +220,7 @@ class _Checker:
             return
         sizes = [size if isinstance(size, int) else self._open_sizes.trace(size) for size in target]
         dims = [self._open_sizes.size_of(data, axis) for axis in range(len(data.shape))]
-        # The output keeps an open size if the target has a 0, or the same open size, at the index of its axis.
+        # The output keeps the open size of an axis if the target has a 0, or the same open size, at the axis's index.
         open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
         # Beyond the rank of the data, a 0 has no axis to copy from, so the Reshape fails.
         open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]
@@ -233,7 +233,7 @@ class _Checker:
         return self._facts.get(value, NO_FACTS).data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
-        """Find the rule that a Slice, Split or StridedSlice breaks, or else the defects of the Slice or Split.
+        """Find the rule that a slicing node breaks. If it breaks none, find the defects of a Slice or Split.
 
         Outputs that a Split leaves out are always reported. Inferred constants are stored in the model for the checks.
         """
@@ -265,7 +265,7 @@ class _Checker:
         sizes = sizes_of(data)
         try:
             spec = slice_spec(node, self._opset)
-            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # an open rank as in `check_node`
+            bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # `check_node` assumes the same rank
             yield from _with_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
             yield from _check_parameters_at_run_time(node)

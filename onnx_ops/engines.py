@@ -72,10 +72,10 @@ class OnnxruntimeCPU:
         return session.run(model, inputs, level, _read_disabled_optimizers(options))
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Bisect the optimizers to find the cause of a failure, and return a clause that names it; see `NamesCause`.
+        """Bisect the optimizers to find the cause of a failure. Return a clause about the cause; see `NamesCause`.
 
         The clause is empty if `options` switch all optimisation off, or if a run without optimisation fails, too.
-        `fails` runs the model with other options, and returns whether the run fails.
+        `fails` runs the model with the options that it gets, and returns whether the run fails.
         """
         if options.get("level") == "none" or fails({"level": "none"}):
             return ""

@@ -47,7 +47,7 @@ class ONNX:
     }
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the default passes and the optional passes: the name of each pass, and one line about it."""
+        """Return the default passes and the optional passes: one line about each pass, by its name."""
         from onnx_ops.passes import BY_DEFAULT, PASSES
 
         lines = {name: (kind.__doc__ or "").partition("\n")[0].rstrip(".") for name, kind in PASSES.items()}
@@ -136,7 +136,7 @@ class ONNX:
         The option `simplify` is the name of an optimizer or a list of names; False means none, True the default one.
 
         Raises:
-            UsageError, ModelError, NotVerified: See `_change`; or the name of a pass or an optimizer is not known.
+            UsageError, ModelError, NotVerified: See `_change`. An unknown pass or optimizer is a UsageError, too.
             MissingExtra: An optimizer is not installed.
         """
         from onnx_ops.model.proto_walk import model_nodes
@@ -167,10 +167,10 @@ class ONNX:
         )
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
-        """Harden a model for DirectML, or write it in a portable form.
+        """Harden a model for DirectML, or write it in a portable form if `target` is one of `PROFILES`.
 
         Raises:
-            UsageError: See `_change`; or the option `verify` names an engine that does not verify.
+            UsageError: The option `verify` names an engine that does not verify. See `_change` for other causes.
             ModelError, NotVerified: See `_change`.
         """
         from onnx_ops.passes.analysis import may_need_hardening
@@ -218,7 +218,7 @@ def _harden_portably(
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
         original = to_ir(source)
-        # onnxruntime reads a backward Slice to the greatest integer in another way than the standard.
+        # onnxruntime reads a backward Slice that ends at the greatest integer differently from the standard.
         enforce_standard_reading(original)
         return verify(original, file, **run_options)
 
@@ -252,7 +252,7 @@ def _change(
     verify: Callable[..., Verification],
     options: Mapping[str, Any],
 ) -> Result:
-    """Change a model, and write or return the result; with the option `verify`, only if it computes the same.
+    """Change a model, and write or return the result; with `verify`, only if the result computes the same as the model.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.
@@ -280,7 +280,7 @@ def _change(
     is_ir = is_onnx_ir(model)
     # An onnx-ir model is read only for a verification, which compares the result with the original model.
     checked = None if is_ir and not must_verify else read_to_change(model)
-    # This branch avoids onnx-ir, which takes long to load. `write_proto` does not copy data files.
+    # This branch avoids onnx-ir, which takes long to load. It excludes data files, which `write_proto` would not copy.
     if checked is not None and not (must_verify or checked.findings.data_files or can_change(checked.proto)):
         if output is not None:
             write_proto(checked.proto, output, overwrite=overwrite)

@@ -69,10 +69,10 @@ def list_names(names: Iterable[str], limit: int = 8) -> str:
 
 
 def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = False) -> list[str]:
-    """Format findings about nodes, one line for each operator and text.
+    """Format findings about nodes, with one line for all nodes of the same operator and text.
 
-    A finding is the operator and the name of a node, and a text. A line about a single node names the node. If
-    `verbose`, the names of several nodes follow their line.
+    A finding is the operator of a node, the name of the node, and a text. A line about a single node names the node.
+    If `verbose`, a line about several nodes is followed by their names.
 
     >>> group_nodes([("Slice", "a", "removed"), ("Gather", "b", "removed"), ("Slice", "c", "removed")], verbose=True)
     ['2 Slice: removed', '    a', '    c', "1 Gather 'b': removed"]

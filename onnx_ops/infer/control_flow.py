@@ -24,8 +24,8 @@ def untaken_branch(condition: Facts) -> str:
 def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) -> list[Facts]:
     """Return the facts of the outputs of an If.
 
-    If the condition is known, these are the facts of the taken branch. Otherwise they are what both branches share, and
-    `alternatives` has the dims of both.
+    If the condition is known, these are the facts of the taken branch. Otherwise, they are the facts that both branches
+    share, and `alternatives` has the dims in each branch.
 
     Args:
         untaken: The name of the branch that is never taken; see `untaken_branch`.
@@ -54,7 +54,7 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
     The elements of the values are left out, because an iteration may change them. Return [] for other nodes.
     """
     if node.op_type == "Loop":
-        # The body gets the iteration number and a condition of its own before the carried values.
+        # The body gets the iteration number and a condition before the carried values.
         iteration, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
         carried = [Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]
         return [iteration, condition, *carried]
@@ -94,7 +94,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     carried_count = len(inputs) - 2  # the other two inputs are the trip count and the condition
     first_scan_output = 1 + carried_count
     body = next((attribute.g for attribute in node.attribute if attribute.name == "body"), onnx.GraphProto())
-    # The body is certain to run if the trip count and the condition are above 0 or left out.
+    # The body certainly runs if the trip count is above 0 and the condition is true. Either may be left out.
     start_conditions = [facts.data for name, facts in zip(node.input[:2], inputs, strict=False) if name]
     is_run = all(data is not None and bool((data > 0).all()) for data in start_conditions)
     carried = []
@@ -112,7 +112,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 def _never_stops(body: onnx.GraphProto, outputs: Sequence[Facts]) -> bool:
     """Return whether the body of a Loop returns a true condition after each iteration.
 
-    A body that returns the condition that it gets never stops the Loop: it runs only if this condition is true.
+    A body that returns the condition that it gets never stops the Loop: the body runs only if this condition is true.
     """
     if not outputs or len(body.input) < 2:
         return False
@@ -149,9 +149,9 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 
 
 def changes_size(before: Facts, after: Facts) -> bool:
-    """Return whether an iteration of a Loop certainly changes a number among the sizes of a carried value.
+    """Return whether an iteration of a Loop certainly changes a known size of a carried value.
 
-    A symbol counts as a change. A size that inference leaves open may have stayed the same.
+    A number that becomes a symbol counts as changed. A size that inference leaves open may have stayed the same.
     """
     pairs = zip(before.dims or (), after.dims or (), strict=False)
     return any(isinstance(size, int) and later not in (None, size) for size, later in pairs)
@@ -160,7 +160,7 @@ def changes_size(before: Facts, after: Facts) -> bool:
 def keep_sizes(before: Facts, after: Facts) -> Facts:
     """Return the facts that a carried value of a Loop keeps between two states: its type, and the equal sizes.
 
-    Symbols are dropped. The result has no shapes of the elements of a sequence, because an iteration may insert others.
+    Symbols are dropped. A sequence keeps no shapes of its elements, because an iteration may insert other elements.
     """
     same_rank = before.dims is not None and after.dims is not None and len(before.dims) == len(after.dims)
     pairs = zip(before.dims or (), after.dims or (), strict=False)

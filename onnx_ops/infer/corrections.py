@@ -15,9 +15,9 @@ from onnx_ops.model.views import Dims
 def normalize_axes(node: onnx.NodeProto, rank: int) -> onnx.NodeProto:
     """Return a copy of a node with its axes counted from the front and in order.
 
-    Operator sets below 11 allow no negative axes, so onnx infers nothing for such a node. But exporters write negative
-    axes, and onnxruntime accepts them. For a Squeeze, onnx also takes the axes for sorted, and drops no axis that is
-    out of order. Only `axis` and `axes` are read; `rank` is the rank of the first input.
+    Operator sets below 11 allow no negative axes, so onnx infers nothing for a node with a negative axis. But exporters
+    write negative axes, and onnxruntime accepts them. For a Squeeze, onnx also expects sorted axes, and does not remove
+    an axis that is out of order. Only `axis` and `axes` are read; `rank` is the rank of the first input.
     """
     normalized = onnx.NodeProto()
     normalized.CopyFrom(node)
@@ -90,7 +90,7 @@ def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | 
         return dims
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     auto_pad = attributes.get("auto_pad") or b"NOTSET"
-    # With automatic padding, onnx and onnxruntime differ if `ceil_mode` or this other attribute is not at its default.
+    # With automatic padding, onnx and onnxruntime differ if `ceil_mode` or `other` is not at its default.
     other, default = ("output_padding", 0) if node.op_type == "ConvTranspose" else ("dilations", 1)
     is_not_default = any(number != default for number in attributes.get(other, ()))
     if auto_pad.startswith(b"SAME") and (attributes.get("ceil_mode") or is_not_default):
@@ -117,7 +117,7 @@ def _open_negative_axes(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dim
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     axes = [attributes.get("axis", 0)] if node.op_type.startswith("Arg") else attributes.get("axes", [])
     if len(inputs) > 1 and node.input[1]:
-        # Unknown axes may be negative, so -1 stands for them. No size is lost, because onnx infers none then.
+        # Unknown axes may be negative, so -1 stands for them. No size is lost: onnx infers no sizes for unknown axes.
         axes = [-1] if inputs[1].data is None else inputs[1].data.reshape(-1).tolist()
     negative_axes = [axis for axis in axes if axis < 0]
     if dims is None or (negative_axes and not attributes.get("keepdims", 1)):

@@ -39,7 +39,7 @@ class Trust(Enum):
 def fill_in_declared(facts: Facts, declared: onnx.TypeProto, *, uses_numbers: bool) -> Facts:
     """Return `facts` with missing parts taken from the declared type. Declared sizes replace inferred symbols.
 
-    Unless `uses_numbers` is true, declared numbers are left out, as are the shapes of the elements of a sequence.
+    If `uses_numbers` is false, declared numbers and the shapes of a sequence's elements are left out.
     """
     declared_facts = read_type(declared.SerializeToString())
     if not uses_numbers:
@@ -63,12 +63,12 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto, *, uses_numbers: bo
 
 
 def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
-    """Return whether a type that is declared for an output of an operator without inference may be used as it is.
+    """Return whether to use the numbers that an output of an operator without inference declares.
 
-    No trial confirms numbers of such an output. If the inputs of the node have open sizes, the type must have the
-    symbols of all these sizes. A tool that infers the shapes of the operator writes these symbols. If one is missing,
-    the sizes may come from an example, or an axis of the model's inputs was opened later. If elements decide the sizes
-    (see `_SIZED_BY_ELEMENTS`), these elements must be known.
+    The ranks of the node's inputs must be known, and the declared type must have the symbol of each of their open
+    sizes. A tool that infers the shapes of the operator writes these symbols. If a symbol is missing, the numbers may
+    come from an example, or an axis of the model's inputs was opened later. If elements decide the sizes (see
+    `_SIZED_BY_ELEMENTS`), these elements must be known.
     """
     symbols = {dim.dim_param for dim in declared.tensor_type.shape.dim}
     present = [facts for name, facts in zip(node.input, inputs, strict=True) if name]
@@ -76,7 +76,7 @@ def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: 
         if facts.dims is None or any(not isinstance(dim, int) and dim not in symbols for dim in facts.dims):
             return False
     parameters = present[1:]
-    if not parameters and node.op_type != "Reshape":  # Reshape-1, without inference too, has an attribute `shape`
+    if not parameters and node.op_type != "Reshape":  # Reshape-1 has its target in an attribute
         parameters = present
     return node.op_type not in _SIZED_BY_ELEMENTS or all(facts.data is not None for facts in parameters)
 

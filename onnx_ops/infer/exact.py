@@ -113,7 +113,7 @@ def may_fail_to_divide(divisor: Array) -> bool:
 
 
 def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
-    """Return whether every engine computes the length that onnx infers for a Range, or onnx infers no length.
+    """Return whether every engine gives a Range the length that onnx infers; True if onnx infers no length.
 
     Args:
         bounds: The start, end and step of the Range, None for each that is open.
@@ -130,17 +130,17 @@ def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
         return False
     ratios = [number.as_integer_ratio() for number in (*numbers, span)]
     scale = max(denominator for _, denominator in ratios)  # a power of 2, so products with it are exact
-    # In units of 1 / scale, these are integers that 32-bit floats store exactly. `scale` is limited, because some
-    # engines take tiny floats for 0.
+    # The length is certain if, in units of 1 / scale, all numbers are integers that 32-bit floats store exactly.
+    # `scale` is limited, because some engines take tiny floats for 0.
     if scale < _EXACT_INTEGERS_END and all(abs(n) * (scale // d) < _EXACT_INTEGERS_END for n, d in ratios):
         return True
-    # The length is this quotient rounded up. It must not be so close to an integer that rounding errors change it.
+    # The length is `count` rounded up. If `count` is too close to an integer, rounding errors may change the length.
     count = span / step
     return bool(np.isfinite(count)) and abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether engines may agree on an operator for these types, and do not fail to divide by these divisors."""
+    """Return whether engines may agree on an operator for these types; False if a division of integers may fail."""
     if op_type in _SELECTING:
         return True
     if op_type == "Cast":

@@ -23,8 +23,8 @@ def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int
 
     Args:
         model: The model; its large constants are not read.
-        input_shapes: The shapes of inputs that the model leaves open, by the name of the input. Outputs of nodes of the
-            main graph may be listed, too.
+        input_shapes: Shapes by input name, for inputs whose shape the model leaves open. Outputs of nodes of the main
+            graph may be named, too.
 
     Raises:
         UsageError: `input_shapes` do not fit the model; see `bind_shapes` and `infer_shapes`.
@@ -87,8 +87,8 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
     Args:
         record: The node.
         resolved: The parameters and Regions of the node; None if they have to be read again.
-        hint: The end of a message about unknown sizes; see `_describe_open_sizes`. If it is empty, the message may ask
-            for the unknown shape of the node's data, if the node is in the main graph and another computes the data.
+        hint: The end of a message about unknown sizes; see `_describe_open_sizes`. If it is empty, the message about a
+            node of the main graph may ask for the shape of the node's data.
     """
     node, fields = record.node, record.all_fields()
     data = node.inputs[0] if node.inputs and known_data_shape(node) is None else None
@@ -140,7 +140,7 @@ def _describe_unknown_shape(node: NodeView) -> str:
 
 
 def _describe_open_sizes(model: ModelView) -> str:
-    """Return the end of a message: the open sizes of graph inputs with an example. Return "" if no size is open."""
+    """Return the end of a message, which lists open sizes of graph inputs with an example; "" if no size is open."""
     descriptions = []
     open_shapes: dict[str, list[int | str | None] | None] = {}
     for value in model.graph.inputs:

@@ -113,7 +113,7 @@ def read_type(serialized: bytes) -> Facts:
 
 
 def open_elements(serialized: bytes) -> bytes:
-    """Return a serialised TypeProto of a sequence, an optional or a map without the shapes of its elements."""
+    """Return a serialised TypeProto. For a sequence, an optional or a map, leave out the shapes of its elements."""
     proto = element = onnx.TypeProto.FromString(serialized)
     while (kind := element.WhichOneof("value")) in ("sequence_type", "optional_type", "map_type"):
         element = element.map_type.value_type if kind == "map_type" else getattr(element, kind).elem_type
@@ -131,7 +131,7 @@ def serialize_type(element: int, dims: Dims | None) -> bytes:
 
 
 def serialize_inputs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return the types of a node's inputs, and the tensors of its short constant inputs, serialised and by name."""
+    """Serialise the types of a node's inputs, and the tensors of its short constant inputs. Return both by name."""
     types, tensors = {}, {}
     for name, facts in zip(node.input, inputs, strict=True):
         if name and (facts.element or facts.non_tensor_type):
@@ -142,7 +142,7 @@ def serialize_inputs(node: onnx.NodeProto, inputs: Sequence[Facts]) -> tuple[dic
 
 
 def drop_large_data(facts: Facts) -> Facts:
-    """Return facts. If `data` takes more than `LARGE_BYTES`, keep only types and dims, so that no node is folded."""
+    """Return `facts`. If `data` takes more than `LARGE_BYTES`, return only types and dims, to prevent folding."""
     is_large = facts.data is not None and facts.data.nbytes > LARGE_BYTES
     return Facts(facts.element, facts.dims, facts.non_tensor_type) if is_large else facts
 

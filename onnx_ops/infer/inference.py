@@ -43,7 +43,7 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
     except Exception as error:
         if is_out_of_memory(error):
             raise MemoryError from error
-        # Graphs nested too deep. DecodeError is compared by name, because this package does not require protobuf.
+        # Both mean that graphs are nested too deep. DecodeError is compared by name, to avoid an import of protobuf.
         if not isinstance(error, RecursionError) and type(error).__name__ != "DecodeError":
             raise
         return {}
@@ -60,8 +60,8 @@ def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType(
         The result of `infer`. See there for `bound_shapes`.
 
     Raises:
-        UsageError: The user has given another shape for the output of a node than the inferred one. The inferred types
-            and sizes are not set then, but constants are replaced and loaded.
+        UsageError: A shape that the user gives for a node's output differs from the inferred one. Then no types or
+            sizes are set, but constants have been replaced and loaded.
     """
     model.detach_weights()
     facts_by_value = infer(model, bound_shapes)

@@ -90,7 +90,7 @@ class Evidence:
 def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], Evidence]) -> tuple[Trust, set[int]]:
     """Return the values whose declared numbers inference may use, and the positions of wrong numbers to report.
 
-    A number is right if one trial confirms and no other trial contradicts the number. No trial confirms a size that
+    A number counts as right if a trial confirms it and no trial contradicts it. No trial confirms a size that
     depends on data, or on an operator without inference. Contradicted numbers are reported, except in four cases:
 
     1. The inputs have no open sizes, and the user has given no shapes.
@@ -117,19 +117,19 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
         return trial
 
     trial = try_sizes({})
-    unconfirmed = trial.unconfirmed
+    doubtful = trial.unconfirmed
     if symbols and trial.has_failed and not trial.contradicted:
         # Sizes with different symbols may have to be equal.
         trial = try_sizes({}, _EQUAL_SIZE)
-        unconfirmed = unconfirmed & trial.unconfirmed
+        doubtful = doubtful & trial.unconfirmed
     contradicted = trial.contradicted
     # If the model does not run at the sizes that the user has given, these sizes may be wrong, not the declared ones.
     is_reported = bool(symbols) or (first.is_bound and not trial.has_failed)  # false in the cases 1 and 2
     fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
     if symbols and not contradicted:
-        # At size 1, a slice may select less than at the larger sizes of other trials. Numbers that are wrong only at
-        # such sizes are not reported (case 3), because the model may not be made for them.
-        unconfirmed = unconfirmed or try_sizes({}, 1).contradicted or try_sizes({}, _LARGE_SIZE).contradicted
+        # At size 1, a slice may select less than at larger sizes. Numbers that are wrong only at 1 or at `_LARGE_SIZE`
+        # are not reported (case 3), because the model may not be made for these sizes.
+        doubtful = doubtful or try_sizes({}, 1).contradicted or try_sizes({}, _LARGE_SIZE).contradicted
     elif trial.has_failed and fixed_sizes:
         at_declared = try_sizes(fixed_sizes)
         if not (at_declared.contradicted or at_declared.has_failed):
@@ -139,4 +139,4 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
     if contradicted and (symbols or first.is_bound):
         # The inputs may have been changed after the export, so the numbers of custom operators may be wrong, too.
         return Trust.NONE, contradicted if is_reported else set()
-    return Trust.CUSTOM if unconfirmed else Trust.ALL, set()
+    return Trust.CUSTOM if doubtful else Trust.ALL, set()

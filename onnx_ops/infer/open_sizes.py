@@ -38,7 +38,7 @@ class OpenSizes:
         return dim if isinstance(dim, int) else self.name(value, axis) or None
 
     def trace(self, value: ValueView) -> int | str | None:
-        """Return the size that is the only element of a value. Return the name of the size if the inputs leave it open.
+        """Return the size that a value of one element holds, or the name of the size if the inputs leave it open.
 
         Return None unless the value comes from a Shape, or from a Gather of one element of a Shape.
 
@@ -60,7 +60,7 @@ class OpenSizes:
         """Return whether the open size `name` may decide whether a node in a branch or a loop runs.
 
         The condition of an If, or the count or condition of a Loop, may be computed from the size. A Scan may iterate
-        over a first axis of this size.
+        over an axis 0 of this size.
 
         Raises:
             InvalidSlice, DynamicSlice: The attribute num_scan_inputs is not valid or not known.

@@ -89,7 +89,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
     first = run(Trust.ALL)
 
     def run_trial(sizes: Mapping[str, int]) -> Evidence:
-        # Numbers in place of open sizes hide which outputs of custom operators depend on these sizes.
+        # Numbers in place of open sizes hide which outputs of custom operators depend on these sizes: none is trusted.
         return run(Trust.NONE if sizes else Trust.CUSTOM, sizes).evidence
 
     trust, misdeclared = find_misdeclared(first.evidence, run_trial)
@@ -121,7 +121,7 @@ class _Propagation:
         self._uses_onnx = uses_onnx
         self._trust = trust
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
-        self._added_symbols = name_open_sizes(model.graph)  # must come first, because `sizes` may contain them
+        self._added_symbols = name_open_sizes(model.graph)  # before the loop, because `sizes` may contain them
         for value in model.graph.input:
             for dim in value.type.tensor_type.shape.dim:
                 if sizes and dim.dim_param in sizes:
@@ -155,8 +155,8 @@ class _Propagation:
     ) -> list[Facts]:
         """Visit the nodes of a graph, store and report the facts of its values, and return the facts of its outputs.
 
-        For the inputs of a subgraph, `input_facts` hold in each iteration, and `arguments` in the first one. The
-        numbers that the inputs declare are compared with `arguments`, and used only if `trusts_inputs` is true.
+        For the inputs of a subgraph, `input_facts` are the facts in every iteration, and `arguments` those in the first
+        one. The numbers that the inputs declare are compared with `arguments`, and used only if `trusts_inputs`.
         """
         scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so the elements of the initializer are only a default.
@@ -168,8 +168,8 @@ class _Propagation:
         for index, value in enumerate(graph.input):
             inferred = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
             is_trusted = not scope.depth or (trusts_inputs and self._trusts_numbers(value.type, scope))
-            # An input with an initializer that is not a default has the initializer's facts.
             completed = fill_in_declared(inferred, value.type, uses_numbers=is_trusted)
+            # An input with an initializer that is not a default keeps the facts of the initializer.
             facts = scope.facts.setdefault(value.name, completed)
             if scope.is_reported and index < len(arguments):
                 self.evidence.note_declared(len(self.reported), value.type, arguments[index])
@@ -180,11 +180,11 @@ class _Propagation:
         return [scope.find_facts(value.name) for value in graph.output]
 
     def _trusts_numbers(self, declared: onnx.TypeProto, scope: Scope) -> bool:
-        """Return whether to use a type's numbers. No trial confirms those in functions or of elements of a sequence."""
+        """Return whether to use a type's numbers. No trial confirms numbers in functions or of non-tensor types."""
         return self._trust is Trust.ALL and scope.is_reported and declared.HasField("tensor_type")
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope) -> None:
-        """Store the facts of a node's outputs, completed by given or declared types; see `Scope.is_reported`."""
+        """Store the facts of a node's outputs, completed by given shapes or declared types; see `Scope.is_reported`."""
         self._visited_nodes += 1
         inputs = [scope.find_facts(name) if name else NO_FACTS for name in node.input]
         first_output = len(self.reported)
@@ -284,12 +284,12 @@ class _Propagation:
         for visit in range(3 if is_limited else 0, 4):
             inner = scope.enter()
             outputs = self._visit_graph(graph, inner, [*arguments[:2], *carried], arguments, trusts_inputs=visit == 0)
-            # Carried values follow two inputs and one output. In the first visit, declared types complete their facts.
+            # Two inputs and one output precede the carried values. In the first visit, declared types complete facts.
             before = carried if visit else [inner.facts[value.name] for value in graph.input[2:]]
             resized = resized if visit else list(map(changes_size, before, outputs[1:]))
             carried = list(map(keep_sizes, before, outputs[1:]))
             if visit == 3 or [each.dims for each in carried] == [keep_sizes(each, each).dims for each in before]:
-                break
+                break  # no iteration changes a size any more, or all sizes are open
             carried = [replace(facts, dims=None) for facts in carried] if visit == 2 else carried
             del self.reported[first_reported:]  # the next visit reports the same values again
         for position, is_resized in enumerate(resized if scope.is_reported else (), first_reported + 2):
@@ -356,7 +356,7 @@ class _Propagation:
         return body
 
     def _compute(self, node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-        """Compute elements that are few and on which engines agree. Store them and their shapes in `outputs`."""
+        """Compute elements of `outputs` if they are few and engines agree on them. Store the elements and shapes."""
         if any(facts.data is not None or facts.integers is not None for facts in outputs):
             return  # a rule of this package has computed elements
         compute_integers(node, inputs, outputs, opset)
@@ -381,7 +381,7 @@ class _Propagation:
     def _enforce_limits(self, facts: Facts) -> Facts:
         """Return facts without sizes, ranks and elements that are too large.
 
-        Count the dims and the bytes of elements. Beyond the limits for the whole model, omit all dims or elements.
+        Count the dims and bytes of all facts. Facts beyond the limits for the whole model keep no dims or no elements.
         """
         if facts.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in facts.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in facts.dims])

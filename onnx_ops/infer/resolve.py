@@ -32,8 +32,8 @@ def has_open_inputs(model: ModelView) -> bool:
 def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> frozenset[str]:
     """Set the shapes of graph inputs, and replace the symbols of these shapes everywhere in the model.
 
-    `input_shapes` may also name outputs of nodes of the main graph, because not all shapes can be inferred. Their
-    declared shapes are replaced; `infer_shapes` compares the given ones with the inferred ones.
+    `input_shapes` may also name outputs of nodes of the main graph, because not all shapes can be inferred. The shape
+    given for an output replaces the declared shape; `infer_shapes` compares it with the inferred one.
 
     Returns:
         The names of the node outputs whose declared rank or size contradicts the given shape.
@@ -50,7 +50,7 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
     sizes: dict[str, int] = {}
     contradicted = set()
     _open_unconfirmed_numbers(model)
-    for name in sorted(shapes, key=lambda name: name in outputs):  # inputs first: `| sizes` keeps their sizes
+    for name in sorted(shapes, key=lambda name: name in outputs):  # inputs first: their sizes prevail in `| sizes`
         value = outputs.get(name) or inputs.get(name)
         if value is None:
             input_names = ", ".join(repr(v.name) for v in inputs.values() if v.const_value is None)
@@ -72,15 +72,15 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
 def _open_unconfirmed_numbers(model: ModelView) -> None:
     """Open the numbers that custom operators declare for sizes that may depend on open sizes of the model's inputs.
 
-    Call this before shapes are bound: later, inference cannot see that these sizes were open. If inference finds wrong
-    numbers of other operators, nothing is opened. Those numbers are right with the bound shapes if these are the shapes
-    of the export. Otherwise, later inference finds them wrong again, and does not use those of custom operators either.
+    Call this before shapes are bound: afterwards, inference cannot see which sizes were open. If inference finds wrong
+    numbers of other operators, nothing is opened. If the bound shapes are those of the export, the declared numbers are
+    right. If not, `infer_shapes` finds the wrong numbers again, and then uses no declared numbers of outputs at all.
     """
     nodes = [node for node in all_nodes(model.graph) if usual_name(node.domain) and not is_strided_slice(node)]
     outputs = [output for node in nodes for output in node.outputs]
     if all(output.shape is None for output in outputs) or not has_open_inputs(model):
         return
-    from onnx_ops.infer.inference import infer  # as in `resolve_shapes`
+    from onnx_ops.infer.inference import infer  # loaded only if it is needed
 
     model.detach_weights()
     facts = infer(model)
@@ -122,7 +122,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 def _evaluate_dim(dim: str, sizes: Mapping[str, int]) -> int | str | None:
     """Return the size of a symbol or formula; `dim` if the size is open or negative.
 
-    If onnx-ir resolves a part of a formula, return the rest as a formula, or None.
+    If onnx-ir resolves only a part of a formula, return its result: the remaining formula, or None.
     """
     if dim in sizes:
         return sizes[dim]
@@ -175,7 +175,7 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: 
         UsageError: See `infer_shapes`.
     """
     resolved = ResolvedNodes()
-    # The shapes given for outputs of nodes are compared with the inferred ones.
+    # The shapes that are given for outputs of nodes have to be compared with inferred ones.
     needs_inference = not bound_shapes.keys() <= {value.name for value in model.graph.inputs}
     certain_ids = set(map(id, model.graph.inputs))
     for node in slicing:
@@ -226,7 +226,7 @@ def fold_nodes(
     """Replace nodes with known outputs by constants. Constants, and nodes that compute an output of a graph, stay.
 
     Returns:
-        For each replaced node of `slicing`, by the `id` of the node: the bytes of each output.
+        The bytes of each output of the replaced nodes in `slicing`, by the `id` of the node.
     """
     slicing_ids = set(map(id, slicing))
     constants: dict[int, tuple[bytes, ...]] = {}

@@ -176,7 +176,7 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 
 
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
-    """Infer a Reshape of data with open sizes, or to a shape with unknown elements. onnx leaves too many sizes open."""
+    """Infer a Reshape if the data or the target has open sizes. onnx leaves too many sizes of the output open."""
     target = _read_partly_open_list(inputs, 1)
     if target is None and len(inputs) > 1 and inputs[0].sizes is None:  # `target` is None also for a constant shape
         shape = inputs[1].data
@@ -227,7 +227,7 @@ def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
 
 
 def _read_partly_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
-    """Return the elements of a short list that is not fully known, None for each unknown one. Return None otherwise."""
+    """Return the elements of a short, partly unknown list, None for each unknown one. Return None for other inputs."""
     if index >= len(inputs) or inputs[index].data is not None:
         return None
     integers = inputs[index].list_integers()
