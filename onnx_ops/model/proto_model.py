@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
@@ -20,10 +21,17 @@ from onnx_ops.model.nodes import LARGE_BYTES, MISSING, node_name
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.model.read import describe_cause, to_bytes
-from onnx_ops.model.views import GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims, read_dim
+from onnx_ops.model.views import FLOAT, FLOATS, GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims, read_dim
 from onnx_ops.model.walk import all_values
 
 _NO_META: Mapping[str, Any] = MappingProxyType({})
+_NUMBERS = {
+    INT: ("i", ElementType.INT64, np.int64),
+    INTS: ("ints", ElementType.INT64, np.int64),
+    FLOAT: ("f", ElementType.FLOAT, np.float32),
+    FLOATS: ("floats", ElementType.FLOAT, np.float32),
+}
+"""The field, the element type and the NumPy type of each type of attribute that has numbers."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,21 +57,20 @@ class Attribute:
 
     @property
     def value(self) -> Any:
-        """The graph, the graphs or the tensor of the attribute. Integers are returned as a tensor.
+        """The graph, the graphs or the tensor of the attribute. Numbers are returned as a tensor.
 
         Raises:
-            TypeError: The attribute has another type, such as a float.
+            TypeError: The attribute has another type, such as a text.
         """
         if self.type in (GRAPH, GRAPHS):
             return self._graphs[0] if self.type == GRAPH else self._graphs
         if self.type == TENSOR:
             return Tensor(self._proto.t, self._base_dir)
-        if self.type not in (INT, INTS):
+        if self.type not in _NUMBERS:
             raise TypeError(f"internal error: attribute {self._proto.name!r} of type {self.type} has no value to read")
-        is_scalar = self.type == INT
-        integers = [self._proto.i] if is_scalar else self._proto.ints
-        dims = () if is_scalar else (len(integers),)
-        return Tensor(onnx.TensorProto(data_type=ElementType.INT64, dims=dims, int64_data=integers))
+        name, element, dtype = _NUMBERS[self.type]
+        array = np.array(getattr(self._proto, name), dtype)
+        return Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
 
     @property
     def ref_attr_name(self) -> str:

@@ -17,10 +17,13 @@ import pytest
 from conftest import MODELS, SHARED
 from fuzz.modules import generate, load
 from fuzz.one_node import model_of
+from onnx_models import parse
 
 import sliceport
 from onnx_ops.model.element_type import ElementType
 from onnx_ops.model.io import from_proto
+from onnx_ops.model.nodes import constant
+from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.read import read_proto
 from sliceport.errors import ModelError, UsageError
@@ -103,6 +106,25 @@ def test_both_views_read_the_same_of_defaults_in_subgraphs(ir_version: int) -> N
     (node,) = sliceport.lower(proto).nodes
     assert node.reason is not None
     assert "starts comes from node" in node.reason.message
+
+
+@pytest.mark.parametrize(
+    ("attribute", "expected"),
+    [
+        ("value_int = 3", np.int64(3)),
+        ("value_ints = [3, -4]", np.array([3, -4])),
+        ("value_float = 0.1", np.float32(0.1)),
+        ("value_floats = [0.1, -0.0]", np.array([0.1, -0.0], np.float32)),
+    ],
+)
+def test_both_views_read_numbers_of_a_constant(attribute: str, expected: np.ndarray) -> None:
+    proto = parse(f"() => (y) {{ y = Constant<{attribute}>() }}", 17)
+    for graph in (ProtoModel(proto).graph, from_proto(proto).graph):
+        (node,) = graph
+        tensor = constant(node.outputs[0])
+        assert tensor is not None
+        assert (tensor.size, tensor.tobytes()) == (expected.size, expected.tobytes())
+        assert (tensor.numpy().dtype, tensor.numpy().shape) == (expected.dtype, expected.shape)
 
 
 def outcome_of_ir(proto: onnx.ModelProto) -> str:
