@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from onnx_ops.infer.open_sizes import OpenSizes
 from onnx_ops.model.empty_axes import find_einsum_divisors, find_fused_transposes
-from onnx_ops.model.nodes import read_int
+from onnx_ops.model.nodes import MATMULS, read_int
 from onnx_ops.model.views import NodeView, ValueView
 from sliceport.defects import onnxruntime as defects
 from sliceport.defects.defect import Defect, Kind
 
-EMPTY_SIZE_OPERATORS = ("MatMul", "MatMulInteger", "QLinearMatMul", "Einsum", "Concat")
+EMPTY_SIZE_OPERATORS = (*MATMULS, "Einsum", "Concat")
 Dim = int | str | None
 """A size, the name of a size that the model's inputs leave open, or None if the size is not known."""
 Dims = Sequence[Dim]
@@ -58,7 +58,7 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         # onnxruntime divides by the size of an axis that a fused Transpose moves behind all batch axes.
         moved = [data for kind, data in fused if kind == "batch"]
         effects += [(defects.TRANSPOSED_EMPTY_AXIS, size_of(data, 0), _CRASH) for data in moved]
-        left, right = tensors[0], tensors[3 if node.op_type == "QLinearMatMul" else 1]
+        left, right = (tensors[index] for index in MATMULS[node.op_type])
         if left and right:
             has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
             effects += find_empty_products(left, right, has_integers, [kind for kind, _ in fused])

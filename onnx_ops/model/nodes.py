@@ -39,6 +39,8 @@ SLICING = ("Slice", "Split")
 STRIDED_SLICE_VERSION = 1
 _CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS, "value_float": FLOAT, "value_floats": FLOATS}
 """The type of each attribute of Constant that is read."""
+MATMULS = {"MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3)}
+"""The operators that multiply matrices, and the indices of the two tensors among the inputs of each."""
 LARGE_BYTES = 8192
 """A limit in bytes. Larger initializers are weights: inference uses only their type and shape."""
 MAX_AXES = 64
@@ -135,7 +137,8 @@ def constant(value: ValueView) -> TensorView | None:
     """Return the tensor of a constant, without reading its data. Return None for any other value.
 
     A constant is an initializer, the output of a Constant, or a value with elements from `ModelView.set_constant`.
-    Return None for a Constant with `value_string` or `value_strings`, or with a reference to an attribute of a function.
+    Return None for a Constant of strings in `value_string` or `value_strings`, and for one that refers to an attribute
+    of a function.
     For onnx-ir models, call this function inside `without_defaults`, because the initializer of an input is a default.
     """
     if value.const_value is not None:
