@@ -45,8 +45,8 @@ _FLOATS = (np.float32, np.float64)
 _INT32 = np.iinfo(np.int32)
 _EXACT_INTEGERS_END = 2**24
 """32-bit floats can store every integer up to this one, but not every larger one."""
-# Rounding may move a quotient across an integer if the two differ by less than this fraction of the quotient.
 _MIN_NORMAL, _MAX_FLOAT = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+# Rounding may move a quotient across an integer if the two differ by less than this fraction of the quotient.
 _MIN_DISTANCE = 1e-3
 
 
