@@ -17,6 +17,7 @@ import pytest
 from conftest import MODELS, SHARED
 from fuzz.modules import generate, load
 from fuzz.one_node import model_of
+from onnx.reference import ReferenceEvaluator
 from onnx_models import parse
 
 import sliceport
@@ -109,22 +110,16 @@ def test_both_views_read_the_same_of_defaults_in_subgraphs(ir_version: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("attribute", "expected"),
-    [
-        ("value_int = 3", np.int64(3)),
-        ("value_ints = [3, -4]", np.array([3, -4])),
-        ("value_float = 0.1", np.float32(0.1)),
-        ("value_floats = [0.1, -0.0]", np.array([0.1, -0.0], np.float32)),
-    ],
+    "attribute", ["value_int = 3", "value_ints = [3, 4]", "value_float = 3.1", "value_floats = [3.1]"]
 )
-def test_both_views_read_numbers_of_a_constant(attribute: str, expected: np.ndarray) -> None:
+def test_both_views_read_the_numbers_of_a_constant(attribute: str) -> None:
     proto = parse(f"() => (y) {{ y = Constant<{attribute}>() }}", 17)
+    expected = np.asarray(ReferenceEvaluator(proto).run(None, {})[0])
     for graph in (ProtoModel(proto).graph, from_proto(proto).graph):
-        (node,) = graph
-        tensor = constant(node.outputs[0])
+        tensor = constant(next(iter(graph)).outputs[0])
         assert tensor is not None
-        assert (tensor.size, tensor.tobytes()) == (expected.size, expected.tobytes())
-        assert (tensor.numpy().dtype, tensor.numpy().shape) == (expected.dtype, expected.shape)
+        array = tensor.numpy()
+        assert (array.dtype, array.shape, array.tolist()) == (expected.dtype, expected.shape, expected.tolist())
 
 
 def outcome_of_ir(proto: onnx.ModelProto) -> str:
