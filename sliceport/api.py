@@ -37,7 +37,6 @@ def lower(
         feature_level: The DirectML feature level to lower for.
         input_layout: Memory layout of the tensors that are sliced: an axis order such as `NHWC` or `0,2,3,1`, for
             tensors with as many axes, or strides in elements by value name. The default is row-major without gaps.
-            `Program.notes` lists names of values that no slicing node has.
         output_layout: Memory layout of the outputs, in the same forms, also of outputs that other nodes read.
         views: Whether forward slices that start at a multiple of 16 bytes, and have no `output_layout`, become views of
             their input's buffer.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import usual_name
@@ -25,13 +26,6 @@ from onnx_ops.model.views import FLOAT, FLOATS, GRAPH, GRAPHS, INT, INTS, TENSOR
 from onnx_ops.model.walk import all_values
 
 _NO_META: Mapping[str, Any] = MappingProxyType({})
-_NUMBERS = {
-    INT: ("i", ElementType.INT64, np.int64),
-    INTS: ("ints", ElementType.INT64, np.int64),
-    FLOAT: ("f", ElementType.FLOAT, np.float32),
-    FLOATS: ("floats", ElementType.FLOAT, np.float32),
-}
-"""The field, the element type and the NumPy type of each type of attribute that has numbers."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,10 +60,11 @@ class Attribute:
             return self._graphs[0] if self.type == GRAPH else self._graphs
         if self.type == TENSOR:
             return Tensor(self._proto.t, self._base_dir)
-        if self.type not in _NUMBERS:
+        if self.type not in (INT, INTS, FLOAT, FLOATS):
             raise TypeError(f"internal error: attribute {self._proto.name!r} of type {self.type} has no value to read")
-        name, element, dtype = _NUMBERS[self.type]
-        array = np.array(getattr(self._proto, name), dtype)
+        dtype = np.int64 if self.type in (INT, INTS) else np.float32
+        array = np.array(helper.get_attribute_value(self._proto), dtype)
+        element = helper.np_dtype_to_tensor_dtype(array.dtype)
         return Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
 
     @property

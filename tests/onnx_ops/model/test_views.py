@@ -27,6 +27,7 @@ from onnx_ops.model.nodes import constant
 from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.read import read_proto
+from onnx_ops.model.views import GraphView
 from sliceport.errors import ModelError, UsageError
 
 InputShapes = Mapping[str, Sequence[int]] | None
@@ -114,8 +115,9 @@ def test_both_views_read_the_same_of_defaults_in_subgraphs(ir_version: int) -> N
 )
 def test_both_views_read_the_numbers_of_a_constant(attribute: str) -> None:
     proto = parse(f"() => (y) {{ y = Constant<{attribute}>() }}", 17)
-    expected = np.asarray(ReferenceEvaluator(proto).run(None, {})[0])
-    for graph in (ProtoModel(proto).graph, from_proto(proto).graph):
+    expected = np.asarray(next(iter(ReferenceEvaluator(proto).run(None, {}))))
+    graphs: list[GraphView] = [ProtoModel(proto).graph, from_proto(proto).graph]
+    for graph in graphs:
         tensor = constant(next(iter(graph)).outputs[0])
         assert tensor is not None
         array = tensor.numpy()
