@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -90,12 +91,16 @@ def test_products_of_integers_are_computed_by_other_shapes(node: str, output: st
 
 
 @pytest.mark.parametrize(("node", "output"), INTEGER_PRODUCTS)
-def test_provider_refuses_integers_of_five_axes_before_hardening(directml: Device, node: str, output: str) -> None:
-    model = declare_integers(node, output, (1, 1, 2, 1, 2), (2, 2))
-    data = {"a": np.array([[[[[3, 4]], [[5, 6]]]]], np.uint8), "b": np.array([[7, 8], [9, 10]], np.uint8)}
+@pytest.mark.parametrize("axes", [5, 2])
+def test_provider_computes_integers_only_after_hardening(directml: Device, node: str, output: str, axes: int) -> None:
+    """Check that the provider refuses a product of 5 axes, and computes wrong values by a vector."""
+    left, right = (np.array([[1, 2], [3, 4]], np.uint8), np.array([5, 6], np.uint8))
+    data = {"a": left.reshape((1,) * (axes - 2) + (2, 2)), "b": right if axes == 2 else right.reshape(2, 1)}
+    model = declare_integers(node, output, data["a"].shape, data["b"].shape)
     expected = compute(ir.serde.serialize_model(model), **data)
-    with pytest.raises(CallFailed, match="80070057"):
-        directml.run_onnx(ir.serde.serialize_model(model).SerializeToString(), data, ["y"])
+    with pytest.raises(CallFailed, match="80070057") if axes == 5 else nullcontext():
+        before = directml.run_onnx(ir.serde.serialize_model(model).SerializeToString(), data, ["y"])
+        assert not np.array_equal(before, expected)
     harden_for_directml(model)
     assert np.array_equal(directml.run_onnx(ir.serde.serialize_model(model).SerializeToString(), data, ["y"]), expected)
 
