@@ -160,8 +160,7 @@ class Device:
         end = byte_offset + tensor.physical_size * tensor.data_type.bits // 8
         if data.size < end:
             raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {end}, but its buffer has {data.size}.")
-        # A buffer must have a multiple of 4 bytes, so its size is rounded up.
-        size = byte_offset + -(-tensor.total_tensor_size_in_bytes // 4) * 4
+        size = byte_offset + -(-tensor.total_tensor_size_in_bytes // 4) * 4  # a buffer has a multiple of 4 bytes
         padding = bytes(max(0, size - data.size))
         image = Image(operator)
         request = {
