@@ -31,6 +31,7 @@ from onnx_ops.model.conditions import (
     split_defects,
 )
 from onnx_ops.model.nodes import (
+    MATMULS,
     MAX_AXES,
     NUM_OUTPUTS_OPSET,
     SLICE_INPUTS_OPSET,
@@ -191,8 +192,10 @@ class _Checker:
             yield from _with_reports(reshape_defects(node, target))
             if not scope and not read_int(node, "allowzero", 0):  # in a body, the node may not run if the size is 0
                 yield from self._check_reshape(data, target)
-        elif node.op_type == "MatMul":
-            yield from _with_reports(matmul_defects([sizes_of(value) for value in inputs], inputs[-1].dtype))
+        elif node.op_type in MATMULS:
+            left, right = (node.inputs[index] for index in MATMULS[node.op_type])
+            if left is not None and right is not None:
+                yield from _with_reports(matmul_defects([sizes_of(left), sizes_of(right)], right.dtype))
         elif node.op_type == "ConstantOfShape":
             elements = read_elements(inputs[0], MAX_AXES)
             elements = self._find_constant_elements(inputs[0]) if elements is None else elements

@@ -7,15 +7,16 @@ on, only MatMulInteger and QLinearMatMul are wrong.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from onnx_ops.infer.open_sizes import OpenSizes
 from onnx_ops.model.empty_axes import find_einsum_divisors, find_fused_transposes
-from onnx_ops.model.nodes import read_int
+from onnx_ops.model.nodes import MATMULS, read_int
 from onnx_ops.model.views import NodeView, ValueView
 from sliceport.defects import onnxruntime as defects
 from sliceport.defects.defect import Defect, Kind
 
-EMPTY_SIZE_OPERATORS = ("MatMul", "MatMulInteger", "QLinearMatMul", "Einsum", "Concat")
+EMPTY_SIZE_OPERATORS = (*MATMULS, "Einsum", "Concat")
 Dim = int | str | None
 """A size, the name of a size that the model's inputs leave open, or None if the size is not known."""
 Dims = Sequence[Dim]
@@ -59,7 +60,7 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         # onnxruntime divides by the size of an axis that a fused Transpose moves behind all batch axes.
         moved = [data for kind, data in fused if kind == "batch"]
         effects += [(defects.TRANSPOSED_EMPTY_AXIS, size_of(data, 0), _CRASH) for data in moved]
-        left, right = tensors[0], tensors[3 if node.op_type == "QLinearMatMul" else 1]
+        left, right = (tensors[index] for index in MATMULS[node.op_type])
         if left and right:
             has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
             effects += find_empty_products(left, right, has_integers, [kind for kind, _ in fused])
@@ -118,25 +119,32 @@ def find_empty_products(left: Dims, right: Dims, has_integers: bool, fused: Sequ
 def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tuple[Dim, str]]:
     """Yield each size that has a wrong effect if it is 0, and the effect. Leave out what depends on an unknown size."""
     terms = _count_terms(left, right)
-    # If the second tensor is a vector, onnxruntime computes a product for each row of the first one.
-    batch, other_batch = list(left[:-1] if len(right) == 1 else left[:-2]), list(right[:-2])
-    rank = max(len(batch), len(other_batch))
-    pairs = [*zip([1] * (rank - len(batch)) + batch, [1] * (rank - len(other_batch)) + other_batch, strict=True)]
+    batch_axes = _pair_batch_axes(left, right)
     # onnxruntime joins the rows of all matrices on the left if it takes the tensor on the right for one matrix. It
     # compares sizes to find this out, so it also takes several matrices without rows for one.
     can_join = len(left) >= len(right) >= 2 and not fused[0] and fused[1] != "batch"
-    is_joined = can_join and all(size in (1, None) for size in other_batch)
+    is_joined = can_join and all(size in (1, None) for size in right[:-2])
     rows = right[-1] if fused[1] else terms  # of the matrices on the right, before a fused Transpose
-    if can_join and _may_be_empty(rows) and any(size == 1 and other not in (1, None) for size, other in pairs):
+    is_batch_ignored = any(left_size == 1 and right_size not in (1, None) for left_size, right_size in batch_axes)
+    if can_join and is_batch_ignored and _may_be_empty(rows):
         yield rows, "ignores the batch of the second tensor"
-    has_several = not is_joined and any(size not in (1, None) for pair in pairs for size in pair)
+    has_several_products = not is_joined and any(size not in (1, None) for sizes in batch_axes for size in sizes)
     is_written = (can_join and not fused[1]) or _is_product_empty(left, right, terms)
-    if _may_be_empty(terms) and has_several and not is_written:
+    if has_several_products and not is_written and _may_be_empty(terms):
         yield terms, _UNWRITTEN  # onnxruntime writes the zeros of the first product only
-    if not is_joined and not (can_join and rows == 0):
-        for size, other in (each for pair in pairs for each in (pair, pair[::-1])):
-            if other == 1 and _may_be_empty(size):
+    if is_joined or (can_join and rows == 0):
+        return
+    for left_size, right_size in batch_axes:
+        for size, other_size in ((left_size, right_size), (right_size, left_size)):
+            if other_size == 1 and _may_be_empty(size):
                 yield size, "fails"  # onnxruntime does not broadcast a size of 1 to 0
+
+
+def _pair_batch_axes(left: Dims, right: Dims) -> list[tuple[Dim, Dim]]:
+    """Return the two sizes of each batch axis. A tensor without the axis has size 1 there."""
+    # If the second tensor is a vector, onnxruntime computes a product for each row of the first one.
+    left_batch, right_batch = (left[:-1] if len(right) == 1 else left[:-2]), right[:-2]
+    return list(zip_longest(reversed(left_batch), reversed(right_batch), fillvalue=1))[::-1]
 
 
 def _may_be_empty(size: Dim) -> bool:

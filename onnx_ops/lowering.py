@@ -60,13 +60,14 @@ def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
     from onnx_ops.model.io import clone_sorted, data_closed, to_ir
     from onnx_ops.model.ir_model import IrModel
 
-    source: onnx.ModelProto | ir.Model
     if checked is None:
-        source = clone_sorted(cast("ir.Model", model))
-        viewed = clone_sorted(source)  # because the view changes it
+        sorted_model = clone_sorted(cast("ir.Model", model))
+        viewed = clone_sorted(sorted_model)  # because the view changes it
+        source = OnnxSource(sorted_model)
     else:
         viewed = to_ir(checked)
         # `annotate` finds nodes by their order, which `to_ir` changes if the model is not sorted.
-        source = checked.proto if checked.findings.is_sorted else to_ir(checked)
+        is_sorted, proto = checked.findings.is_sorted, checked.proto
+        source = OnnxSource(proto) if is_sorted else OnnxSource(to_ir(checked), proto.training_info)
     with data_closed(viewed, LARGE_BYTES):
-        yield IrModel.prepared(viewed), OnnxSource(source)
+        yield IrModel.prepared(viewed), source

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -148,11 +147,6 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
-
-    def picture(self, *, whole: bool = False) -> bytes:
-        """Return a PNG of the window, or of the whole page."""
-        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        return base64.b64decode(answer["data"])
 
 
 @contextmanager

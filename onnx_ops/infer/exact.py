@@ -45,6 +45,7 @@ _FLOATS = (np.float32, np.float64)
 _INT32 = np.iinfo(np.int32)
 _EXACT_INTEGERS_END = 2**24
 """32-bit floats can store every integer up to this one, but not every larger one."""
+_MIN_NORMAL, _MAX_FLOAT = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 # Rounding may move a quotient across an integer if the two differ by less than this fraction of the quotient.
 _MIN_DISTANCE = 1e-3
 
@@ -122,11 +123,12 @@ def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
     if any(bound is None or bound.dtype.kind in "iu" for bound in bounds):
         return True
     numbers = [float(np.asarray(bound).reshape(-1)[0]) for bound in bounds if bound is not None and bound.size]
-    if len(numbers) != 3 or not np.isfinite(numbers).all():
+    if len(numbers) != 3:
         return False
     start, end, step = numbers
     span = end - start
-    if step == 0 or not np.isfinite(span):
+    # Some engines compute with 32-bit floats instead of doubles, and some take floats below the normal ones for 0.
+    if step == 0 or not all(n == 0 or _MIN_NORMAL <= abs(n) <= _MAX_FLOAT for n in (*numbers, span)):
         return False
     ratios = [number.as_integer_ratio() for number in (*numbers, span)]
     scale = max(denominator for _, denominator in ratios)  # a power of 2, so products with it are exact

@@ -30,9 +30,11 @@ class OnnxSource:
 
     Attributes:
         model: The model, which is not changed; tensors in external data files stay there.
+        training_info: The training graphs of an onnx-ir model, which lacks them.
     """
 
     model: onnx.ModelProto | ir.Model
+    training_info: Sequence[onnx.TrainingInfoProto] = ()
 
     @property
     def file_name(self) -> str:
@@ -55,6 +57,7 @@ class OnnxSource:
         annotated = onnx.ModelProto()
         failure = "the annotated model cannot be written"  # onnx-ir reads tensors only now
         annotated.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else serialize(self.model, failure))
+        annotated.training_info.extend(self.training_info)
         for key, node in _slicing_nodes(annotated):
             if key in lowered_by_key:  # functions that are never called have no lowered nodes
                 _annotate(node, lowered_by_key[key], files)

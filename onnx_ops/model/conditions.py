@@ -36,7 +36,7 @@ Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
 _MAX_SLICE_AXES = 8  # the largest rank of a tensor that a Slice or Split of the provider accepts
 MAX_MATMUL_AXES = 4
-"""The largest rank of a tensor that a MatMul of the provider accepts."""
+"""The largest rank of a tensor that a product of matrices of the provider accepts."""
 _MAX_EINSUM_LABELS = 5
 """The most labels of an Einsum that a GEMM can compute: two batch axes, and the three axes of a matrix product."""
 _ALIGNMENT_BITS = 128
@@ -245,20 +245,21 @@ def reshape_defects(node: NodeView, target: Sequence[ValueView | int]) -> Defect
 
 
 def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defects:
-    """Return the defects that a MatMul triggers on the DirectML provider.
+    """Return the defects that a MatMul, MatMulInteger or QLinearMatMul triggers on the DirectML provider.
 
-    MATMUL_BY_A_VECTOR applies to FLOAT and FLOAT16 only, because MatMuls of other types run on the CPU provider.
+    Products of other types than FLOAT, FLOAT16, INT8 and UINT8 have no defect, because they run on the CPU provider.
 
     Args:
         sizes: The sizes of the tensors that it multiplies.
-        dtype: The element type of these tensors; None if it is not known, so it may be FLOAT.
+        dtype: The element type of the second tensor; None if it is not known.
     """
+    if dtype is not None and dtype.name not in ("FLOAT", "FLOAT16", "INT8", "UINT8"):
+        return ()
     ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
     if max(ranks, default=0) > MAX_MATMUL_AXES:
         return (defects.MATMUL_OF_MANY_AXES,)
     is_by_vector = sizes[-1] is not None and len(sizes[-1]) == 1
-    may_be_float = dtype is None or dtype.name in ("FLOAT", "FLOAT16")
-    return (defects.MATMUL_BY_A_VECTOR,) if is_by_vector and may_be_float else ()
+    return (defects.MATMUL_BY_A_VECTOR,) if is_by_vector else ()
 
 
 def einsum_terms(node: NodeView) -> list[str]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeGuard, TypeVar, overload
 from onnx_ops.model.cached_read import cached_read
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
 from onnx_ops.model.views import (
+    FLOAT,
+    FLOATS,
     INT,
     INTS,
     STRING,
@@ -35,8 +37,10 @@ if TYPE_CHECKING:
 Node = TypeVar("Node", bound=NodeView)
 SLICING = ("Slice", "Split")
 STRIDED_SLICE_VERSION = 1
-_CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS}
+_CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS, "value_float": FLOAT, "value_floats": FLOATS}
 """The type of each attribute of Constant that is read."""
+MATMULS = {"MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3)}
+"""The operators that multiply matrices, and the indices of the two tensors among the inputs of each."""
 LARGE_BYTES = 8192
 """A limit in bytes. Larger initializers are weights: inference uses only their type and shape."""
 MAX_AXES = 64
@@ -133,8 +137,8 @@ def constant(value: ValueView) -> TensorView | None:
     """Return the tensor of a constant, without reading its data. Return None for any other value.
 
     A constant is an initializer, the output of a Constant, or a value with elements from `ModelView.set_constant`.
-    Return None for a Constant without any of the attributes `value`, `value_int` and `value_ints`, or with a reference
-    to an attribute of a function.
+    Return None for a Constant of strings in `value_string` or `value_strings`, and for one that refers to an attribute
+    of a function.
     For onnx-ir models, call this function inside `without_defaults`, because the initializer of an input is a default.
     """
     if value.const_value is not None:
@@ -151,13 +155,14 @@ def constant(value: ValueView) -> TensorView | None:
 def _as_tensor(attribute: AttributeView) -> TensorView:
     """Return the value of a Constant's attribute as a tensor."""
     value = attribute.value
-    if isinstance(value, int | Sequence):  # onnx-ir has Python integers for `value_int` and `value_ints`
+    if isinstance(value, int | float | Sequence):  # onnx-ir has Python numbers for all attributes but `value`
         import onnx_ir as ir
 
-        if isinstance(value, int):
-            return ir.tensor(value, dtype=ir.DataType.INT64)
+        dtype = ir.DataType.INT64 if attribute.type in (INT, INTS) else ir.DataType.FLOAT
+        if not isinstance(value, Sequence):
+            return ir.tensor(value, dtype=dtype)
         # Later reads of the list are cached by the identity of the tensor, so return the same tensor.
-        return cached_read(attribute, "tensor", lambda: ir.tensor(list(value), dtype=ir.DataType.INT64))
+        return cached_read(attribute, "tensor", lambda: ir.tensor(list(value), dtype=dtype))
     tensor: TensorView = value
     return tensor
 

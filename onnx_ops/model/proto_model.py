@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx
+from onnx import helper
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import usual_name
@@ -20,7 +22,7 @@ from onnx_ops.model.nodes import LARGE_BYTES, MISSING, node_name
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.model.read import describe_cause, to_bytes
-from onnx_ops.model.views import GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims, read_dim
+from onnx_ops.model.views import FLOAT, FLOATS, GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims, read_dim
 from onnx_ops.model.walk import all_values
 
 _NO_META: Mapping[str, Any] = MappingProxyType({})
@@ -49,21 +51,21 @@ class Attribute:
 
     @property
     def value(self) -> Any:
-        """The graph, the graphs or the tensor of the attribute. Integers are returned as a tensor.
+        """The graph, the graphs or the tensor of the attribute. Numbers are returned as a tensor.
 
         Raises:
-            TypeError: The attribute has another type, such as a float.
+            TypeError: The attribute has another type, such as a text.
         """
         if self.type in (GRAPH, GRAPHS):
             return self._graphs[0] if self.type == GRAPH else self._graphs
         if self.type == TENSOR:
             return Tensor(self._proto.t, self._base_dir)
-        if self.type not in (INT, INTS):
+        if self.type not in (INT, INTS, FLOAT, FLOATS):
             raise TypeError(f"internal error: attribute {self._proto.name!r} of type {self.type} has no value to read")
-        is_scalar = self.type == INT
-        integers = [self._proto.i] if is_scalar else self._proto.ints
-        dims = () if is_scalar else (len(integers),)
-        return Tensor(onnx.TensorProto(data_type=ElementType.INT64, dims=dims, int64_data=integers))
+        dtype = np.int64 if self.type in (INT, INTS) else np.float32
+        array = np.array(helper.get_attribute_value(self._proto), dtype)
+        element = helper.np_dtype_to_tensor_dtype(array.dtype)
+        return Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
 
     @property
     def ref_attr_name(self) -> str:

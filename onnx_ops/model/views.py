@@ -20,7 +20,7 @@ Dims = tuple[int | str | None, ...]
 """The size of each axis: a number, the name of an open size, or None for an open size without a name."""
 Sizes = tuple[int | None, ...]
 """The size of each axis, None for an open one."""
-INT, STRING, TENSOR, GRAPH, INTS, GRAPHS = 2, 3, 4, 5, 7, 10
+FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, GRAPHS = 1, 2, 3, 4, 5, 6, 7, 10
 """Types of attributes, as AttributeProto numbers them."""
 
 
@@ -56,8 +56,8 @@ class TensorView(Protocol):
 class AttributeView(Protocol):
     """An attribute of a node.
 
-    Its value is a tensor, a graph or a list of graphs. Integers are Python integers in onnx-ir, and a tensor in the
-    view of a ModelProto. If the attribute refers to an attribute of the surrounding function, `ref_attr_name` is the
+    Its value is a tensor, a graph or a list of graphs. Numbers are Python numbers in onnx-ir, and a tensor in the view
+    of a ModelProto. If the attribute refers to an attribute of the surrounding function, `ref_attr_name` is the
     name of that attribute, and there is no value.
     """
 

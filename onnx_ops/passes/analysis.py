@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.nodes import is_strided_slice
+from onnx_ops.model.nodes import MATMULS, is_strided_slice
 from onnx_ops.model.proto_walk import model_nodes
 from onnx_ops.model.views import OperatorView
 from onnx_ops.model.walk import rewritable_nodes
@@ -19,7 +19,7 @@ CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that select elements of a tensor."""
 REWRITTEN = frozenset((*CUTTING, "StridedSlice"))
 """The passes of `rewrite` find nothing in a model without any of these operators."""
-HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "Loop", "MatMul")
+HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "Loop", *MATMULS)
 """Further operators that `harden_for_directml` looks at. It also looks at each Reshape with the attribute allowzero."""
 _COLLECTED = REWRITTEN | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
 """The operators that some pass asks `Analysis.nodes_of` for."""

@@ -1,12 +1,14 @@
-"""MatMul nodes that onnxruntime's DirectML provider refuses or computes wrongly become MatMuls of other shapes."""
+"""Products of matrices that onnxruntime's DirectML provider refuses or computes wrongly get other shapes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import matmul_defects
+from onnx_ops.model.nodes import MATMULS
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import SHAPE_INPUT_OPSET, build_reshape, build_with_axes
 from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
@@ -19,7 +21,8 @@ Shape = tuple[int, ...]
 class MatMulForDirectMLPass(NodePass):
     """Write a MatMul that onnxruntime-directml 1.24.4 refuses or computes wrongly as a MatMul of other shapes.
 
-    The provider refuses tensors of more than 4 axes, and computes wrong values if the second tensor is a vector.
+    The provider refuses tensors of more than 4 axes, and computes wrong values if the second tensor is a vector. The
+    same holds for MatMulInteger and QLinearMatMul.
 
     1. Both tensors have the same leading axes, or one tensor has no leading axis larger than 1. (Leading axes are all
        but the last two.) A Reshape joins the leading axes of each tensor to one axis, and a Reshape after the MatMul
@@ -33,26 +36,31 @@ class MatMulForDirectMLPass(NodePass):
     Result: a = Unsqueeze(x2, [1]); b = MatMul(x, a); y = Squeeze(b, [1])
 
     Reported and not fixed: more than 4 axes if a size is 0 or not known, if one tensor is a vector, or if a tensor is
-    broadcast along some of the leading axes only; before operator set 11, a vector after a tensor of unknown rank.
+    broadcast along some of the leading axes only; before operator set 11, a vector after a tensor of unknown rank;
+    a zero point or scale of several axes.
     """
 
-    op_types = ("MatMul",)
+    op_types = tuple(MATMULS)
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
-        second = node.inputs[-1]
-        dtype = None if second is None else self.value_info.dtype(second)  # the first tensor has the same type
-        defects = matmul_defects([self.sizes(value) for value in node.inputs], dtype)
+        operands = [node.inputs[index] for index in MATMULS[node.op_type]]
+        dtype = None if operands[-1] is None else self.value_info.dtype(operands[-1])
+        defects = matmul_defects([self.sizes(value) for value in operands], dtype)
         if not defects:
             return
         if defects == (MATMUL_BY_A_VECTOR,):
             self._rewrite_vector(node, opset)
             return
-        tensors = [value for value in node.inputs if value is not None]
+        tensors = [value for value in operands if value is not None]
         shapes = [self.static_shape(value) for value in tensors]
         stacks = [shape for shape in shapes if shape is not None and len(shape) > 1 and 0 not in shape]
         leading_sizes = [_drop_leading_ones(shape[:-2]) for shape in stacks]
         # The leading sizes of both tensors must be equal, unless one tensor has none.
-        if len(stacks) < 2 or opset < SHAPE_INPUT_OPSET or len(set(filter(None, leading_sizes))) > 1:
+        has_leading_sizes_in_common = len(stacks) == 2 and len(set(filter(None, leading_sizes))) <= 1
+        # A zero point or scale of several axes would have to be reshaped, too.
+        parameters = [value for value in node.inputs if value is not None and value not in tensors]
+        has_stacked_parameter = any((sizes := self.sizes(value)) is None or len(sizes) > 1 for value in parameters)
+        if not has_leading_sizes_in_common or has_stacked_parameter or opset < SHAPE_INPUT_OPSET:
             self.report_change(node, None, defects)
             return
         left, right = stacks
@@ -61,24 +69,31 @@ class MatMulForDirectMLPass(NodePass):
             if len(shape) > 2:
                 nodes += build_reshape(tensors[index], (prod(sizes), *shape[-2:]))
                 tensors[index] = nodes[-1].outputs[0]
-        nodes.append(ir.node("MatMul", tensors))
+        nodes.append(_multiply(node, tensors))
         # The result has the 1s that `_drop_leading_ones` removed, then the leading sizes of the tensor that has any.
         result_sizes = max(leading_sizes, key=len)
         ones = (1,) * (max(len(left), len(right)) - 2 - len(result_sizes))
         nodes += build_reshape(nodes[-1].outputs[0], (*ones, *result_sizes, left[-2], right[-1]))
-        self.replace_node(node, nodes, defects, "Reshape + MatMul + Reshape")
+        self.replace_node(node, nodes, defects, f"Reshape + {node.op_type} + Reshape")
 
     def _rewrite_vector(self, node: ir.Node, opset: int) -> None:
         """Replace the vector by a matrix of one column, and remove the axis of the column from the product."""
-        left, vector = (value for value in node.inputs if value is not None)
+        left, vector = (node.inputs[index] for index in MATMULS[node.op_type])
+        assert vector is not None  # its rank is known
         sizes = self.sizes(left)
         if sizes is None and opset < _NEGATIVE_AXES_OPSET:  # then no number stands for the last axis
             self.report_change(node, None, (MATMUL_BY_A_VECTOR,))
             return
         nodes = build_with_axes("Unsqueeze", vector, [1], opset)
-        nodes.append(ir.node("MatMul", [left, nodes[-1].outputs[0]]))
+        nodes.append(_multiply(node, [left, nodes[-1].outputs[0]]))
         nodes += build_with_axes("Squeeze", nodes[-1].outputs[0], [-1 if sizes is None else len(sizes) - 1], opset)
-        self.replace_node(node, nodes, (MATMUL_BY_A_VECTOR,), "Unsqueeze + MatMul + Squeeze")
+        self.replace_node(node, nodes, (MATMUL_BY_A_VECTOR,), f"Unsqueeze + {node.op_type} + Squeeze")
+
+
+def _multiply(node: ir.Node, tensors: Sequence[ir.Value | None]) -> ir.Node:
+    """Return a node that multiplies two other tensors in the same way."""
+    tensor_by_index = dict(zip(MATMULS[node.op_type], tensors, strict=True))
+    return ir.node(node.op_type, [tensor_by_index.get(index, value) for index, value in enumerate(node.inputs)])
 
 
 def _drop_leading_ones(sizes: Shape) -> Shape:

@@ -25,8 +25,8 @@ OPTIMIZERS = (ONNXSCRIPT, ONNXSLIM, ONNXRUNTIME)
 onnxruntime, and `run_optimizer` runs the other optimizers."""
 MIN_OPSET_OF_ONNXSLIM = 7
 """The first operator set that OnnxSlim accepts: it copied this limit from onnxruntime's symbolic shape inference."""
-_INTEGERS_OPSET = 12
-"""The first operator set whose Constant has the attributes value_int and value_ints."""
+_NUMBERS_OPSET = 12
+"""The first operator set whose Constant has attributes for numbers, such as value_int."""
 _RULE_OPSETS = {
     "SlicesSplit": 2**31,  # no operator set: the rule is never applied
     "MaterializeReshapeShape": 14,
@@ -132,14 +132,14 @@ def by_onnxscript(model: bytes) -> bytes:
         optimizer.optimize_ir(ir_model)
     finally:
         rewriter._DEFAULT_REWRITE_RULES = all_rules
-    if opset < _INTEGERS_OPSET:
-        _write_integers_as_tensors(ir_model)
+    if opset < _NUMBERS_OPSET:
+        _write_numbers_as_tensors(ir_model)
     return to_bytes(ir.serde.serialize_model(ir_model), "the optimized model")
 
 
-def _write_integers_as_tensors(model: ir.Model) -> None:
-    """Write value_int and value_ints of Constant nodes as tensors, the only form in old operator sets."""
-    # `constant` returns None for floats and strings. A Constant with these stays as it was given.
+def _write_numbers_as_tensors(model: ir.Model) -> None:
+    """Write the numbers of Constant nodes as tensors, the only form in old operator sets."""
+    # `constant` returns None for strings. A Constant with strings stays as it was given.
     for node in model.graph.all_nodes():
         if is_standard(node, "Constant") and "value" not in node.attributes:
             tensor = constant(node.outputs[0])

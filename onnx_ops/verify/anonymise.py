@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.model.nodes import is_standard
 from onnx_ops.model.proto_walk import all_nodes
 
 _NAMED = {"NodeProto", "ValueInfoProto", "TensorProto", "GraphProto"}
@@ -33,9 +34,13 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
     random = np.random.default_rng(seed)
     nodes = list(all_nodes(copy.graph, *copy.functions))
     scales = {name for node in nodes if node.op_type in ("Resize", "Upsample") for name in node.input[1:] if name}
-    for node in [node for node in nodes if node.op_type == "Constant" and not scales.isdisjoint(node.output)]:
-        for attribute in [each for each in node.attribute if each.HasField("t")]:  # `value_floats` has no tensor
-            attribute.t.name = node.output[0]  # so that the name marks the tensor in the loop below
+    for node in (node for node in nodes if is_standard(node, "Constant")):
+        for attribute in node.attribute:
+            if attribute.name == "value_floats" and has_random_weights and not attribute.ref_attr_name:
+                tensor = onnx.numpy_helper.from_array(np.array(attribute.floats, np.float32))
+                attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
+            if attribute.HasField("t") and node.output[0] in scales:
+                attribute.t.name = node.output[0]  # so that the name marks the tensor in the loop below
     names: dict[str, str] = {}
     for message in list(_walk(copy)):  # a list, because messages are removed on the way
         if has_random_weights and isinstance(message, onnx.TensorProto) and message.name not in scales:

@@ -120,13 +120,7 @@ class _Search:
     lists: list[str] = field(default_factory=list)
 
     def find(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of a source. Yield a BadSource for each unreadable part, and for a source without models.
-
-        A list without sources yields nothing.
-        """
-        if source.startswith(_LIST):
-            yield from self._read_list(source)
-            return
+        """Yield the models of a source. Yield a BadSource for each unreadable part, and for a source without models."""
         name = source if is_url(source) else with_slashes(source)
         is_empty = True
         try:
@@ -140,8 +134,10 @@ class _Search:
             yield BadSource(name, f"source {name!r} matches no model.")
 
     def _expand(self, source: str) -> Iterator[str | BadSource]:
-        """Yield the models of a URL, or of a path with `/` between folders. Raise a UsageError for a bad source."""
-        if is_url(source):
+        """Yield the models of a list, URL, or path with `/` between folders. Raise a UsageError for a bad source."""
+        if source.startswith(_LIST):
+            yield from self._read_list(source)
+        elif is_url(source):
             yield from find_models(source, self.suffixes, self.urls)
         elif not source or "\0" in source:
             raise UsageError(f"source {source!r} is not the name of a file.")
@@ -162,16 +158,14 @@ class _Search:
             raise UsageError(f"source {source!r} {reason}.")
 
     def _read_list(self, source: str) -> Iterator[str | BadSource]:
-        name = with_slashes(source)
         path = "stdin" if source == _STDIN else os.path.realpath(source[1:])
         if path in self.lists:
-            yield BadSource(name, f"list {name!r} contains itself.")
-            return
+            raise UsageError(f"list {source!r} contains itself.")
         try:
             data = sys.stdin.buffer.read() if source == _STDIN else Path(source[1:]).read_bytes()
         except (OSError, ValueError) as error:
-            yield BadSource(name, f"list {name!r} cannot be read ({getattr(error, 'strerror', None) or error}).")
-            return
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"list {source!r} cannot be read ({reason}).") from None
         self.lists.append(path)
         for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):  # without a byte order mark
             text = line.strip().decode("utf-8", "surrogateescape")  # names on Linux may be any bytes

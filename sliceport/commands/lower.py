@@ -33,18 +33,17 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
     from sliceport.api import lower
-    from sliceport.report.text import list_layout_notes, program_summary, program_text
+    from sliceport.report.text import program_summary, program_text
 
     progress.say(f"lowering {model}")
     program = lower(model, **replace_open_sizes(model, options))
     if output is not None:
         program.write(output, overwrite=overwrite)
-    notes = list_layout_notes(program, options)
     return Outcome(
         is_clean=not program.summary["refused"],
         summary=lambda: program_summary(program),
         to_json=program.to_json,
-        text=lambda verbose, columns: "\n".join([*notes, program_text(program, verbose=verbose, columns=columns)]),
+        text=lambda verbose, columns: program_text(program, verbose=verbose, columns=columns),
         list_findings=lambda: [
             make_finding(lowered.reason.code, lowered.node.op_type, lowered.node.name, lowered.reason.message)
             for lowered in program.nodes

@@ -10,6 +10,7 @@ from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.tensor import axis_order, packed_strides
 from sliceport.errors import UsageError
 from sliceport.slicing import Region
+from sliceport.slicing.node import Resolved, SlicingNode
 
 Strides = tuple[int, ...]
 Layout = str | Mapping[str, Sequence[int]] | None
@@ -93,6 +94,23 @@ def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Seq
             "for each axis."
         )
     return None if _strides_of_longer_axes(shape, strides) == _strides_of_longer_axes(shape, None) else strides
+
+
+def list_layout_notes(options: Options, nodes: Sequence[SlicingNode]) -> tuple[str, ...]:
+    """Return a sentence about each axis order whose rank no tensor has, and about strides for unknown values."""
+    notes = []  # not errors, because a layout may describe the values of several models
+    cuts = [cut for node in nodes if isinstance(node, Resolved) for cut in node.cuts]
+    for side, layout, verb in (("input", options.input_layout, "reads"), ("output", options.output_layout, "writes")):
+        if isinstance(layout, str):
+            if cuts and len(axis_order(layout)) not in {len(getattr(cut.region, f"{side}_shape")) for cut in cuts}:
+                notes.append(f"layout {layout} has no effect on the {side}s of slicing nodes: none has as many axes")
+        elif layout and nodes:
+            values = {value for node in nodes for value in ([node.input] if side == "input" else node.outputs)}
+            if others := ", ".join(repr(name) for name in layout if name not in values):
+                notes.append(
+                    f"strides of {side}s have no effect for {others}: no slicing node {verb} a value of this name"
+                )
+    return tuple(notes)
 
 
 def has_same_layout(region: Region, input_strides: Strides | None, output_strides: Strides | None) -> bool:

@@ -23,7 +23,7 @@ from math import prod
 
 from sliceport.directml.choose_operator import NotLoweredError, choose_slice, choose_split
 from sliceport.directml.elements import ELEMENT_BITS
-from sliceport.directml.layouts import Options, Strides
+from sliceport.directml.layouts import Options, Strides, list_layout_notes
 from sliceport.directml.operators import Operator, check
 from sliceport.directml.program import Alias, Binding, Call, LoweredNode, Program, Verdict
 from sliceport.directml.siblings import group_siblings
@@ -79,7 +79,8 @@ def lower_nodes(nodes: Sequence[SlicingNode], options: Options | None = None) ->
                     del groups[sibling]
         if i not in lowered:
             lowered[i] = _lower_node(node, state)
-    return Program(options.feature_level, tuple(lowered[i] for i in range(len(nodes))))
+    in_order = tuple(lowered[i] for i in range(len(nodes)))
+    return Program(options.feature_level, in_order, notes=list_layout_notes(options, nodes))
 
 
 def _lower_node(node: SlicingNode, state: _Lowering) -> LoweredNode:

@@ -138,11 +138,13 @@ class Program:
         feature_level: The DirectML feature level that the nodes were lowered for.
         nodes: The nodes, in the model's order.
         source: The model; None if models of its format cannot be annotated.
+        notes: Sentences about layouts that have no effect.
     """
 
     feature_level: FeatureLevel
     nodes: tuple[LoweredNode, ...]
     source: Source | None = field(default=None, compare=False, repr=False)
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
@@ -193,6 +195,7 @@ class Program:
             "feature_level": str(self.feature_level),
             "summary": self.summary,
             "nodes": [_node_to_json(node) for node in self.nodes],
+            "notes": list(self.notes),
         }
 
     def write(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -42,16 +42,19 @@ class DirectMLValidate:
 
     def diagnose(self) -> Iterator[Diagnosis]:
         """Yield whether DirectML's validator is installed and can be used."""
-        from sliceport.directml.device import DeviceError, validator
+        from sliceport.directml.device import DeviceError, status, validator
         from sliceport.sandbox.child_process import ChildLost
 
-        try:
-            yield Diagnosis("DirectML's validator", "ok", _validator_title())
-        except (DeviceError, ChildLost) as error:
-            is_installed = self.is_ready()
+        name = "DirectML's validator"
+        if not self.is_ready():
             # Installing the validator is of no use on a machine that cannot run the library.
-            advice = "" if is_installed or validator.missing() else _INSTALL
-            yield Diagnosis("DirectML's validator", "broken" if is_installed else "missing", str(error), advice)
+            advice = "" if validator.missing() else _INSTALL
+            yield Diagnosis(name, "missing", status.describe_validator(), advice)
+            return
+        try:
+            yield Diagnosis(name, "ok", _validator_title())
+        except (DeviceError, ChildLost) as error:
+            yield Diagnosis(name, "broken", str(error))
 
 
 @functools.cache

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sliceport.directml.operators import Operator, Slice, Slice1, Split
 from sliceport.directml.program import Call, LoweredNode, Program
-from sliceport.directml.tensor import axis_order
 from sliceport.report.table import printable, table
-from sliceport.slicing.node import Resolved
 from sliceport.wording import count_of
 
 if TYPE_CHECKING:
@@ -22,26 +20,15 @@ _MAX_NAME = 48
 
 
 def program_text(program: Program, *, verbose: bool = False, columns: int | None = None) -> str:
-    """Format a program: a table of its nodes at most `columns` wide, the refusals in full, and the counts."""
+    """Format a program: its notes, a table of its nodes at most `columns` wide, the refusals, and the counts."""
+    notes = [printable(f"note: {note}") for note in program.notes]
     rows = [("node", "op", "verdict", "becomes")]
     for lowered in program.nodes:
         op, replacement = f"{lowered.node.op_type}-{lowered.node.opset}", _describe_lowering(lowered, verbose)
         rows.append((_shorten(_node_path(lowered)), op, lowered.verdict, replacement))
     head = [table(rows, columns)] if program.nodes else ["no slicing nodes in this model"]
     lines = [f"refused: {lowered.reason.message}" for lowered in program.nodes if lowered.reason]
-    return "\n".join([*head, *map(printable, _share_hints(lines)), program_summary(program)])
-
-
-def list_layout_notes(program: Program, options: Mapping[str, Any]) -> list[str]:
-    """Return notes on the layout options of `sliceport.lower` that have no effect: no tensor has as many axes."""
-    nodes = [lowered.node for lowered in program.nodes if isinstance(lowered.node, Resolved)]
-    notes = []
-    for side in ("input", "output"):
-        layout = options.get(f"{side}_layout")
-        ranks = {len(getattr(cut.region, f"{side}_shape")) for node in nodes for cut in node.cuts}
-        if nodes and isinstance(layout, str) and len(axis_order(layout)) not in ranks:
-            notes.append(f"note: layout {layout} has no effect on the {side}s of slicing nodes: none has as many axes")
-    return notes
+    return "\n".join([*notes, *head, *map(printable, _share_hints(lines)), program_summary(program)])
 
 
 def _share_hints(lines: list[str]) -> list[str]:

@@ -140,7 +140,7 @@ class Device:
 
         Args:
             operator: The descriptor.
-            data: The input's buffer. It must contain the tensor with its size rounded up to a multiple of 4 bytes.
+            data: The input's buffer, which must contain all elements of the tensor. Bytes after it may be left out.
             outputs: Arrays with the initial contents of the output buffers. They are not changed. The size of each is
                 its tensor's TotalTensorSizeInBytes. By default all bytes are `emulator.FILL`.
             byte_offset: Start of the input tensor in its buffer, a multiple of 16.
@@ -156,19 +156,21 @@ class Device:
         """
         if outputs is None:
             outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
-        # A buffer must have a multiple of 4 bytes, so the end is rounded up.
-        end = byte_offset + -(-operator.input_tensor.total_tensor_size_in_bytes // 4) * 4
+        tensor = operator.input_tensor
+        end = byte_offset + tensor.physical_size * tensor.data_type.bits // 8
         if data.size < end:
             raise InvalidDescriptor(f"InputTensor: the tensor ends at byte {end}, but its buffer has {data.size}.")
+        size = byte_offset + -(-tensor.total_tensor_size_in_bytes // 4) * 4  # a buffer has a multiple of 4 bytes
+        padding = bytes(max(0, size - data.size))
         image = Image(operator)
         request = {
             "do": "run",
             "operator": image.to_json(),
-            "input": end,
+            "input": size,
             "offset": byte_offset,
             "outputs": [int(before.size) for before in outputs],
         }
-        _, reply = self._ask(request, [image.data, data[:end].data, *(before.data for before in outputs)])
+        _, reply = self._ask(request, [image.data, data[:size].data, padding, *(before.data for before in outputs)])
         return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
 
     def run_onnx(

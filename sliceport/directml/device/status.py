@@ -22,7 +22,7 @@ def status() -> dict[str, Any]:
         "backend": backend.text,
         "packages": read_package_spec(backend.program_folder(folder)),
         "self_test": "not run",
-        "validator": _describe_validator(),
+        "validator": describe_validator(),
     }
     if not report["installed"]:
         return report
@@ -36,7 +36,8 @@ def status() -> dict[str, Any]:
     return report
 
 
-def _describe_validator() -> str:
+def describe_validator() -> str:
+    """Return the title of the validator, or the reason why it cannot be used."""
     if not install.is_validator_installed():
         lacking = validator.missing()
         return "not installed" if lacking is None else f"cannot be installed here: {lacking}"

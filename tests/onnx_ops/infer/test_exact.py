@@ -104,6 +104,9 @@ def test_operators_that_engines_compute_differently_are_left_alone(
         ((0.0, 1.0, 0.125), True),
         ((-0.75, 2.0**-20, 0.25), True),
         ((0.0, 2.0**-130, 2.0**-133), False),
+        ((0.0, 1e-42, 3e-43), False),  # engines that take floats below 2**-126 for 0 divide by 0
+        ((1e-38, 1.5e-38, 1.2e-38), False),
+        ((0.0, 1e-36, 3e-37), True),
         ((0.0, 1.0, 0.0), False),
         ((0.0, np.inf, 1.0), False),
         ((-1.0, 2.0**25, 2.0**25), False),  # in 32 bits, this range and the next have one element less
@@ -126,8 +129,9 @@ def test_range_of_certain_length_has_that_length(bounds: tuple[float, ...], is_c
         assert len(elements) == max(0, int(np.ceil((bounds[1] - bounds[0]) / bounds[2])))
 
 
-def test_range_beyond_the_range_of_doubles_has_no_certain_length() -> None:
-    assert not is_range_length_certain([np.array(bound) for bound in (-1.5e308, 1.5e308, 1.0)])
+@pytest.mark.parametrize("bounds", [(-1.5e308, 1.5e308, 1e308), (0.0, 1e39, 3e38)])
+def test_range_of_numbers_beyond_floats_has_no_certain_length(bounds: tuple[float, ...]) -> None:
+    assert not is_range_length_certain([np.array(bound) for bound in bounds])
 
 
 def test_moved_elements_keep_their_bits() -> None:

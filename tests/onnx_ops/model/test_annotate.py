@@ -59,6 +59,9 @@ UNSORTED = """(bool c, float[8] x, int64[1] n) => (float[4] z, float[4] w) <int6
 def test_nodes_of_unsorted_graphs_get_their_own_verdicts(tmp_path: Path) -> None:
     model = parse(UNSORTED, 13, own=1)
     model.graph.node[0].name = model.graph.node[1].name = "same"
+    model.training_info.add().algorithm.name = "training"
     sliceport.lower(model).write(tmp_path / "out")
-    slices = [n for n in model_nodes(onnx.load(tmp_path / "out" / "model.onnx")) if n.op_type == "Slice"]
+    annotated = onnx.load(tmp_path / "out" / "model.onnx")
+    assert annotated.training_info == model.training_info
+    slices = [n for n in model_nodes(annotated) if n.op_type == "Slice"]
     assert {(n.input[2], n.metadata_props[0].value) for n in slices} == {("e", "lowered"), ("n", "refused")}

@@ -90,6 +90,8 @@ MATMULS = {
     ),
     "Cast": ("float16[n,3,4] x, float[3,4,7] w", Y, f"{{ {T}  i = Cast<to = 1>(t)  y = MatMul(i, w) }}"),
     "factor": (XW, f"{Y}, float[3,n,4] i", f"{K} {{ {T}  i = Mul(k, t)  y = MatMul(i, w) }}"),
+    "number": (XW, Y, f"{{ {T}  k = Constant<value_float = 2.0>()  i = Mul(k, t)  y = MatMul(i, w) }}"),
+    "list of one": (XW, Y, f"{{ {T}  k = Constant<value_floats = [2.0]>()  i = Mul(k, t)  y = MatMul(i, w) }}"),
     "divisor": (XW, Y, f"{K} {{ {T}  i = Div(t, k)  y = MatMul(i, w) }}"),
     "merged": (
         XW,

@@ -17,12 +17,17 @@ import pytest
 from conftest import MODELS, SHARED
 from fuzz.modules import generate, load
 from fuzz.one_node import model_of
+from onnx.reference import ReferenceEvaluator
+from onnx_models import parse
 
 import sliceport
 from onnx_ops.model.element_type import ElementType
 from onnx_ops.model.io import from_proto
+from onnx_ops.model.nodes import constant
+from onnx_ops.model.proto_model import ProtoModel
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.read import read_proto
+from onnx_ops.model.views import GraphView
 from sliceport.errors import ModelError, UsageError
 
 InputShapes = Mapping[str, Sequence[int]] | None
@@ -103,6 +108,20 @@ def test_both_views_read_the_same_of_defaults_in_subgraphs(ir_version: int) -> N
     (node,) = sliceport.lower(proto).nodes
     assert node.reason is not None
     assert "starts comes from node" in node.reason.message
+
+
+@pytest.mark.parametrize(
+    "attribute", ["value_int = 3", "value_ints = [3, 4]", "value_float = 3.1", "value_floats = [3.1]"]
+)
+def test_both_views_read_the_numbers_of_a_constant(attribute: str) -> None:
+    proto = parse(f"() => (y) {{ y = Constant<{attribute}>() }}", 17)
+    expected = np.asarray(next(iter(ReferenceEvaluator(proto).run(None, {}))))
+    graphs: list[GraphView] = [ProtoModel(proto).graph, from_proto(proto).graph]
+    for graph in graphs:
+        tensor = constant(next(iter(graph)).outputs[0])
+        assert tensor is not None
+        array = tensor.numpy()
+        assert (array.dtype, array.shape, array.tolist()) == (expected.dtype, expected.shape, expected.tolist())
 
 
 def outcome_of_ir(proto: onnx.ModelProto) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 import pytest
 from onnx_models import parse
@@ -10,6 +14,7 @@ from sessions import compute
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.harden_directml import harden_for_directml
+from sliceport.directml.device import CallFailed, Device
 
 Shape = tuple[int, ...]
 
@@ -18,10 +23,15 @@ def declared(left: object, right: object, opset: int = 18) -> ir.Model:
     return from_proto(parse(f"(float{left} a, float{right} b) => (float y) {{ y = MatMul(a, b) }}", opset))
 
 
-def assert_replaced(model: ir.Model, left: Shape, right: Shape, replacement: str) -> None:
+def assert_replaced(
+    model: ir.Model, left: Shape, right: Shape, replacement: str, dtype: npt.DTypeLike = np.float32
+) -> None:
     """Check that a model is hardened once, and computes the same bits for inputs of these shapes."""
     rng = np.random.default_rng(7)
-    data = {"a": rng.standard_normal(left, np.float32), "b": rng.standard_normal(right, np.float32)}
+    data: dict[str, npt.NDArray[Any]] = {
+        "a": (9 * rng.random(left)).astype(dtype),
+        "b": (9 * rng.random(right)).astype(dtype),
+    }
     (before,) = compute(ir.serde.serialize_model(model), **data)
     (change,) = harden_for_directml(model).changes
     assert change.replacement == replacement
@@ -63,8 +73,45 @@ def test_others_are_named_and_stay(left: str, right: str, opset: int) -> None:
     assert [node.op_type for node in model.graph] == ["MatMul"]
 
 
+INTEGER_PRODUCTS = [("MatMulInteger(a, b)", "int32"), ("QLinearMatMul(a, h, k, b, h, k, h, k)", "uint8")]
+
+
+def declare_integers(node: str, output: str, left: Shape, right: Shape, more: str = "") -> ir.Model:
+    inputs = f"(uint8{[*left]} a, uint8{[*right]} b)"
+    constants = f"<uint8 k = {{2}}, float h = {{0.5}}{more}>"
+    return from_proto(parse(f"{inputs} => ({output} y) {constants} {{ y = {node} }}", 18))
+
+
+@pytest.mark.parametrize(("node", "output"), INTEGER_PRODUCTS)
+@pytest.mark.parametrize(("left", "right"), [((2, 3, 1, 4, 5), (2, 3, 1, 5, 2)), ((2, 4, 5), (5,))])
+def test_products_of_integers_are_computed_by_other_shapes(node: str, output: str, left: Shape, right: Shape) -> None:
+    model = declare_integers(node, output, left, right)
+    ends = ("Reshape", "Reshape") if len(left) > 4 else ("Unsqueeze", "Squeeze")
+    assert_replaced(model, left, right, f" + {node.partition('(')[0]} + ".join(ends), np.uint8)
+
+
+@pytest.mark.parametrize(("node", "output"), INTEGER_PRODUCTS)
+@pytest.mark.parametrize("axes", [5, 2])
+def test_provider_computes_integers_only_after_hardening(directml: Device, node: str, output: str, axes: int) -> None:
+    """Check that the provider refuses a product of 5 axes, and computes wrong values by a vector."""
+    left, right = (np.array([[1, 2], [3, 4]], np.uint8), np.array([5, 6], np.uint8))
+    data = {"a": left.reshape((1,) * (axes - 2) + (2, 2)), "b": right if axes == 2 else right.reshape(2, 1)}
+    model = declare_integers(node, output, data["a"].shape, data["b"].shape)
+    expected = compute(ir.serde.serialize_model(model), **data)
+    with pytest.raises(CallFailed, match="80070057") if axes == 5 else nullcontext():
+        before = directml.run_onnx(ir.serde.serialize_model(model).SerializeToString(), data, ["y"])
+        assert not np.array_equal(before, expected)
+    harden_for_directml(model)
+    assert np.array_equal(directml.run_onnx(ir.serde.serialize_model(model).SerializeToString(), data, ["y"]), expected)
+
+
 def test_four_axes_stay() -> None:
     assert harden_for_directml(declared([2, 3, 4, 5], [2, 3, 5, 2])).changes == ()
+
+
+def test_product_with_zero_points_of_several_axes_stays() -> None:
+    model = declare_integers("MatMulInteger(a, b, n)", "int32", (2, 1, 3, 4, 5), (5, 2), ", uint8[1,1,1,1,1] n = {2}")
+    assert [change.replacement for change in harden_for_directml(model).changes] == [None]
 
 
 @pytest.mark.parametrize("opset", [9, 12, 13, 21])
@@ -87,5 +134,6 @@ def test_empty_products_are_right(left: Shape) -> None:
 
 def test_vector_by_a_matrix_and_doubles_stay() -> None:
     assert harden_for_directml(declared([3], [3, 4])).changes == ()
-    doubles = from_proto(parse("(double[4,3] a, double[3] b) => (double y) { y = MatMul(a, b) }", 18))
-    assert harden_for_directml(doubles).changes == ()
+    for sizes in ("3", "1,2,5,3,4"):
+        doubles = from_proto(parse(f"(double[4,3] a, double[{sizes}] b) => (double y) {{ y = MatMul(a, b) }}", 18))
+        assert harden_for_directml(doubles).changes == ()

@@ -66,6 +66,14 @@ def test_anonymous_weight_keeps_its_infinities() -> None:
     assert ((drawn[[0, 2]] >= 1) & (drawn[[0, 2]] <= 2)).all()
 
 
+def test_anonymous_model_has_other_value_floats() -> None:
+    proto = parse("(float[3] x) => (float[3] y) { w = Constant<value_floats = [1.0, 2.0, 4.0]>()  y = Add(x, w) }", 17)
+    anonymous = OnnxGraph(proto).anonymised("weights", 0)
+    (value,) = onnxruntime_cpu.side().run(anonymous.whole(), {anonymous.inputs[0]: np.zeros(3, np.float32)}).values()
+    assert isinstance(value, np.ndarray)
+    assert len({1.0, 2.0, 4.0} & {*value.tolist()}) < 3
+
+
 @pytest.mark.parametrize("constant", ["", " = float[4] {1.0, 1.0, 2.0, 3.0}", "_floats = [1.0, 1.0, 2.0, 3.0]"])
 def test_anonymous_resize_keeps_its_scales(constant: str) -> None:
     scales = "" if constant else "<float[4] s = {1.0, 1.0, 2.0, 3.0}>"

@@ -240,9 +240,9 @@ class TestLists:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"zoo/a\nother\n")))
         assert find("@-") == ["zoo/a/x.onnx", "other/o.onnx"]
 
-    def test_an_empty_list_names_nothing(self, folder: Path) -> None:
+    def test_list_without_sources_is_bad_like_an_empty_folder(self, folder: Path) -> None:
         (folder / "list.txt").write_text("# nothing\n")
-        assert find("@list.txt") == []
+        assert reasons("@list.txt") == ["source '@list.txt' matches no model."]
 
     def test_a_list_that_names_itself_is_bad(self, folder: Path) -> None:
         (folder / "list.txt").write_text("@more.txt\n")

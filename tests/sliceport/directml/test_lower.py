@@ -497,6 +497,14 @@ class TestLayouts:
         op = operator(lower_one(region, input_layout="NHWC", output_layout="NHWC"))
         assert (op.input_tensor.sizes, op.input_tensor.strides) == ((2, 60), None)
 
+    def test_strides_for_a_misspelt_value_are_a_note(self) -> None:
+        nodes = [node(Region.of((4, 6), (range(4), range(1, 3))))]
+        program = lower_nodes(nodes, Options(input_layout={"x": (7, 1), "y": (7, 1)}, output_layout={"n": (2, 1)}))
+        assert program.to_json()["notes"] == [
+            "strides of inputs have no effect for 'y': no slicing node reads a value of this name",
+            "strides of outputs have no effect for 'n': no slicing node writes a value of this name",
+        ]
+
     def test_a_layout_holds_for_tensors_of_its_rank_alone(self) -> None:
         region = Region.of((4, 6), (range(4), range(1, 3)))
         assert operator(lower_one(region, input_layout="NHWC")).input_tensor.strides is None

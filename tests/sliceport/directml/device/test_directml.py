@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -131,6 +132,16 @@ def test_a_bad_operator_is_an_answer(directml: device.Device) -> None:
     with pytest.raises(CallFailed, match="CreateOperator failed with 0x80070057"):
         directml.run(bad, np.zeros(16, np.uint8))
     assert directml.create_operator(bad) == E_INVALIDARG
+
+
+@pytest.mark.parametrize("total", [4, 5])
+@pytest.mark.parametrize("byte_offset", [0, 16])
+def test_input_buffer_may_end_with_its_tensor(directml: device.Device, byte_offset: int, total: int) -> None:
+    tensor = replace(BufferTensor.of(DataType.UINT8, (3,)), total_tensor_size_in_bytes=total)
+    (got,) = directml.run(
+        ElementWiseIdentity(tensor, tensor), np.arange(1, byte_offset + 4, dtype=np.uint8), byte_offset=byte_offset
+    )
+    assert got[:3].tolist() == [byte_offset + 1, byte_offset + 2, byte_offset + 3]
 
 
 def test_a_short_buffer_is_refused_before_it_is_sent(directml: device.Device) -> None:

@@ -21,6 +21,7 @@ from onnxruntime_cases import GOOD, STRINGS, vector_model
 from platforms import POSIX
 
 import sliceport
+from sliceport.diagnosis import Diagnosis
 from sliceport.directml import device
 from sliceport.directml.device import CallFailed, DeviceError, install, libraries, status, validator
 from sliceport.directml.operators import Operator
@@ -135,7 +136,17 @@ def test_machines_that_cannot_have_it_say_why(
     report = sliceport.compare(MODEL, executors=["directml-validate"])
     assert {each.status for each in report.comparisons} == {"error"}
     assert f"DirectML's validator is unavailable: {reason}." in report.comparisons[0].detail
-    assert [each.status for each in directml_validate.DirectMLValidate().diagnose()] == ["missing"]
+    (diagnosis,) = directml_validate.DirectMLValidate().diagnose()
+    assert diagnosis == Diagnosis("DirectML's validator", "missing", f"cannot be installed here: {reason}")
+
+
+def test_detail_of_missing_validator_does_not_repeat_the_advice(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validator, "missing", lambda: None)
+    (diagnosis,) = directml_validate.DirectMLValidate().diagnose()
+    advice = "run: sliceport directml install --validator"
+    assert diagnosis == Diagnosis("DirectML's validator", "missing", "not installed", advice)
 
 
 def test_lost_child_is_diagnosed(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
