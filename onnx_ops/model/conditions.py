@@ -213,8 +213,8 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
 def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]) -> list[Value | int]:
     """Return the target of a Reshape as a list of integers and of values that are computed at run time.
 
-    If a Concat computes the shape, the list has the Concat's operands. An operand with known elements becomes its
-    integers. Any other operand is one item, but may have several elements. The list is empty if an operand is left out.
+    If a Concat computes the shape, the list has the Concat's operands. An operand with known elements is replaced
+    by these. Any other operand is one item, but may have several elements. The list is empty if an operand is left out.
 
     Args:
         shape: The second input of the Reshape.

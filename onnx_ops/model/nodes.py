@@ -133,8 +133,7 @@ def constant(value: ValueView) -> TensorView | None:
     """Return the tensor of a constant, without reading its data. Return None for any other value.
 
     A constant is an initializer, the output of a Constant, or a value with elements from `ModelView.set_constant`.
-    Return None for a Constant without any of the attributes `value`, `value_int` and `value_ints`, or with a reference
-    to an attribute of a function.
+    Return None if a Constant lacks `value`, `value_int` and `value_ints`, or refers to an attribute of a function.
     For onnx-ir models, call this function inside `without_defaults`, because the initializer of an input is a default.
     """
     if value.const_value is not None:
