@@ -222,7 +222,7 @@ def load_externals(tensors_and_setters: Iterable[prepare.TensorAndSetter]) -> No
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
-    """Save a model. If `data_name` is set, write weights above `_MIN_EXTERNAL` into a file of this name beside `path`."""
+    """Save a model. If `data_name` is set, write weights above `_MIN_EXTERNAL` into this file beside `path`."""
     weights = nullcontext() if data_name is None else _weights_moved_to(model, path.with_name(data_name))
     try:
         with weights:
