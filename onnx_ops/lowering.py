@@ -36,7 +36,7 @@ def lower(model: AnyModel, *, input_shapes: Mapping[str, Sequence[int]] | None =
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: `model` is not a model, or `input_shapes` or an option does not fit it.
+        UsageError: `model` is of another type, `input_shapes` do not fit it, or an option is not valid.
     """
     lower_options = Options.of(**options)
     with open_view(model) as (view, source):
@@ -62,7 +62,7 @@ def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
 
     if checked is None:
         sorted_model = clone_sorted(cast("ir.Model", model))
-        viewed = clone_sorted(sorted_model)  # because the view changes it
+        viewed = clone_sorted(sorted_model)  # a second copy, because the view changes its model
         source = OnnxSource(sorted_model)
     else:
         viewed = to_ir(checked)

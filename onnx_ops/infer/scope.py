@@ -19,9 +19,9 @@ class Scope:
         opsets: The version of each operator set, by domain.
         attributes: The attributes of the innermost function call, with the function's defaults, by name.
         depth: The number of subgraphs and function calls around the nodes.
-        is_reported: Whether `propagate` returns the facts of the values. It returns none of values in functions.
+        is_reported: Whether `propagate` returns the facts of the values. It returns no facts of values in functions.
         declared: The declared types of the values that nodes of the graph or function compute, by name.
-        facts: The facts of these values, of the inputs and of the initializers, by name.
+        facts: The facts of the inputs, the initializers and the values that nodes compute, by name.
     """
 
     outer: Scope | None
@@ -37,7 +37,7 @@ class Scope:
         return Scope(self, self.opsets, self.attributes, self.depth + 1, self.is_reported)
 
     def declare(self, values: Iterable[onnx.ValueInfoProto]) -> None:
-        """Add the types of values to `declared`, except values without a type."""
+        """Add the types of values to `declared`. Skip values without a type."""
         self.declared |= {value.name: value.type for value in values if value.type.WhichOneof("value")}
 
     def find_facts(self, name: str) -> Facts:

@@ -1,8 +1,8 @@
 """Arithmetic of small integer tensors that a model computes from shapes, with open elements among the known ones.
 
 onnx does not infer elements for single nodes. Arrays contain Python integers, and None for each open element. The
-results are those of the ONNX operators. The result of a division by 0 is open, as is each element that onnxruntime
-computes in another way.
+results agree with the ONNX operators. The result of a division by 0 is open, as is each element that onnxruntime
+computes differently from the specification.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onnx_ops.model.views import Array, Dims
 Attributes = dict[str, Any]
 
 MAX_ELEMENTS = 1024
-"""The most elements that a tensor may have to be computed here."""
+"""Tensors with more elements are not computed here."""
 _INT32_MAX = 2**31 - 1
 _BOOL = 9  # TensorProto.BOOL, without importing onnx
 BROADCAST_OPSET = 7
@@ -47,7 +47,7 @@ def compute_elements(
         if op_type in _MOVES:
             elements = _MOVES[op_type](inputs, attributes, tuple(sizes), opset)
         elif op_type in _ELEMENTWISE and opset >= BROADCAST_OPSET:
-            if attributes.get("fmod") or any(array is None for array in inputs):  # `_mod` is Mod without fmod
+            if attributes.get("fmod") or any(array is None for array in inputs):  # `_mod` does not support fmod
                 return None
             elements = np.asarray(np.frompyfunc(_ELEMENTWISE[op_type], len(inputs), 1)(*inputs), object)
         else:
@@ -81,11 +81,11 @@ def infer_reshape_dims(dims: Dims | None, target: Sequence[int | None], *, allow
         return tuple(sizes)
     (open_axis,) = open_axes
     # If a copied size is 0, the data are empty, and an unknown element of `target` may have any value. This does not
-    # hold for an element of -1, which onnxruntime refuses next to a 0.
+    # hold for an element of -1, which onnxruntime refuses if another size is 0.
     may_be_empty = any(not isinstance(sizes[axis], int) or sizes[axis] == 0 for axis in copied_axes)
     if target[open_axis] is None and may_be_empty:
         return tuple(sizes)
-    # Copied sizes occur in the data and in the output, so they cancel out, and may be symbols.
+    # Copied sizes occur in the data and in the output, so they cancel out, even if they are symbols.
     data_sizes = [dim for axis, dim in enumerate(dims) if axis not in copied_axes]
     open_sizes = [size for size in data_sizes if not isinstance(size, int)]
     data_product = prod(size for size in data_sizes if isinstance(size, int))
@@ -117,12 +117,12 @@ def infer_expand_dims(dims: Dims, target: Sequence[int | None]) -> Dims:
 
 
 def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
-    """Return the broadcast of a size of the data and a target size. An open result is a symbol of the data or None."""
+    """Return the broadcast of `dim` of the data and `size` of the target. An open result is a symbol or None."""
     if size == 1:
         return dim
     if isinstance(dim, int) and dim != 1:
         return dim
-    # The data have one element on this axis, or as many as the target.
+    # If the target size is known, the data have one element on this axis, or as many as the target.
     return size if size is not None and size >= 0 else None
 
 
@@ -136,11 +136,11 @@ def _none_beyond_int32(function: Callable[..., Any]) -> Callable[..., Any]:
 
     onnxruntime's Min and Max compare integers beyond 32 bits wrongly.
     """
-    return _none_if_any_open(lambda *values: function(*values) if max(map(abs, values)) <= _INT32_MAX else None)
+    return _none_if_any_open(lambda *values: None if max(map(abs, values)) > _INT32_MAX else function(*values))
 
 
 def divide(a: int, b: int) -> int | None:
-    """Divide integers as ONNX does: round toward zero; None for a division by 0."""
+    """Divide integers as ONNX does, rounding toward zero. Return None for a division by 0."""
     if b == 0:
         return None
     quotient = abs(a) // abs(b)

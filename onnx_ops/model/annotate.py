@@ -44,7 +44,7 @@ class OnnxSource:
     def write_annotated(self, folder: Path, nodes: Sequence[LoweredNode], files: Mapping[int, str]) -> None:
         """Write `model.onnx`, whose slicing nodes carry their verdicts; see `Source`.
 
-        A node of a function represents all calls of the function. If its verdicts differ, it gets "differs by call".
+        A node of a function represents all calls of the function. If the verdicts differ, it gets "differs by call".
 
         Raises:
             ModelError: onnx-ir cannot serialize the model, its weights cannot be read, or it is too large for a file.
@@ -55,7 +55,7 @@ class OnnxSource:
             key = lowered.node.origin or _node_key(lowered.node.scope, lowered.node.outputs)
             lowered_by_key[key].append(lowered)
         annotated = onnx.ModelProto()
-        failure = "the annotated model cannot be written"  # onnx-ir reads tensors only now
+        failure = "the annotated model cannot be written"  # onnx-ir reads tensors only now, which may fail
         annotated.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else serialize(self.model, failure))
         annotated.training_info.extend(self.training_info)
         for key, node in _slicing_nodes(annotated):

@@ -31,7 +31,7 @@ def cached_read(source: object, name: Hashable, read: Callable[[], T]) -> T:
     """Return a property of a constant. If `caching_reads` is active, read each property only once.
 
     Args:
-        source: The tensor or the attribute that is the constant; its identity is the key.
+        source: The tensor or the attribute that is the constant. Its identity and `name` are the key of the cache.
         name: The name of the property.
         read: A function that reads the property.
     """

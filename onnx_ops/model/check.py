@@ -56,7 +56,7 @@ _CONSTANTS = {
 
 
 def check_proto(proto: onnx.ModelProto) -> Findings:
-    """Check that a model is well-formed, and return its findings.
+    """Check that a model is well-formed, and return the findings.
 
     Among the rules: text is UTF-8, each name is defined once, element types exist, the data of small tensors fit their
     shapes, data files are in the folder of the model, and no function calls itself.
@@ -102,7 +102,7 @@ def _check_function(function: onnx.FunctionProto, findings: Findings) -> None:
 def _refuse_shadowed_operators(proto: onnx.ModelProto) -> None:
     """Check that no node calls a function that has the name of a standard operator.
 
-    onnx's inference and reference, onnxruntime and OpenVINO all run such a node as the operator, not as the function.
+    onnx's inference and reference, onnxruntime and OpenVINO all treat such a node as the operator.
     """
     versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
     functions = [f for f in proto.functions if f.domain in STANDARD_DOMAINS and not f.overload]
@@ -118,7 +118,7 @@ def _refuse_shadowed_operators(proto: onnx.ModelProto) -> None:
 _Scopes = tuple[set[str], ...]
 """Two sets for each surrounding graph, innermost first: the names defined so far, and the outputs of all its nodes.
 
-All sets are in one flat tuple. They are not joined, because that would take quadratic time for deeply nested graphs.
+All sets are in one flat tuple. Joining them would take quadratic time for deeply nested graphs.
 """
 
 
@@ -131,7 +131,7 @@ def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
             raise ModelError(f"function {function.name!r} of domain {function.domain!r} is defined twice.")
         calls[key] = {(usual_name(node.domain), node.op_type, node.overload) for node in all_nodes(function)}
     try:
-        # Sorted, so that each run finds the same one of several cycles: a set has another order in each run.
+        # The order of a set differs between runs. Sorting lets each run report the same one of several cycles.
         TopologicalSorter({key: sorted(called & calls.keys()) for key, called in calls.items()}).prepare()
     except CycleError as error:
         cycle = error.args[1]  # the keys of its functions
@@ -168,7 +168,7 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
 
 
 def _check_outputs(names: Iterable[str], defined: set[str], outer: _Scopes, owner: str, findings: Findings) -> None:
-    """Check that each output has a defined name. Record in `findings` if only an outer graph defines a name."""
+    """Check that each output has a defined name. Record in `findings` a name that only an outer graph defines."""
     for name in names:
         if not name:
             raise ModelError(f"{owner} has an output without a name.")
@@ -254,7 +254,7 @@ def _check_attribute(attribute: onnx.AttributeProto, owner: str, outer: _Scopes,
 
 
 def _field_if_set(attribute: onnx.AttributeProto, name: str) -> tuple[Any, ...]:
-    """Return `(message,)` if a field is set. Return `()` if it is unset: protobuf would read an empty message."""
+    """Return `(message,)` if a field is set, otherwise `()`. Protobuf reads an unset field as an empty message."""
     return (getattr(attribute, name),) if attribute.HasField(name) else ()
 
 

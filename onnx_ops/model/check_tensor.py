@@ -45,7 +45,7 @@ class Findings:
         has_functions: Whether the model has functions that must be inlined before its nodes are read.
         has_negative_sizes: Whether a type is declared with a size below 0.
         outer_output: An output of a body that is a value of a graph around it, or an empty string. onnxruntime refuses
-            such a body, and onnx-ir would make another value of the output.
+            such a body, and onnx-ir would read the output as a new value.
         sparse_initializer: The name of a sparse initializer of any graph, or an empty string.
         is_plain: Whether all values and constants are dense tensors, and no constant has metadata.
     """
@@ -96,7 +96,7 @@ def _check_data(tensor: onnx.TensorProto, label: str, element: int, dims: list[i
     if tensor.HasField("raw_data"):
         if element == onnx.TensorProto.STRING:
             raise ModelError(f"{label} holds strings as raw data, which ONNX forbids.")
-        # Elements of less than a byte are packed, and the last byte may be filled in part: round up.
+        # Elements of less than a byte are packed, and the last byte may be partly filled, so round up.
         length, expected, unit = len(tensor.raw_data), -(-count * BITS[element] // 8), "bytes"
     elif BITS[element] < 8:
         return  # several of these elements share an entry of `int32_data`, so its length is not compared
@@ -130,7 +130,7 @@ def _check_location(tensor: onnx.TensorProto, label: str) -> str:
 
 def leaves_folder(location: str) -> bool:
     """Return whether the path of a data file may lead out of the model's folder on some system, or contains NUL."""
-    path = PureWindowsPath(location)  # an absolute path of another system, such as `/a`, has a `root`
+    path = PureWindowsPath(location)  # also reads POSIX paths: `/a` has a `root`, but no `drive`
     return bool(path.drive or path.root) or ".." in path.parts or "\0" in location
 
 

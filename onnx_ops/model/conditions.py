@@ -1,4 +1,4 @@
-"""The conditions under which an ONNX node triggers a defect of the table; `harden` and `check` share them.
+"""The conditions under which an ONNX node triggers a defect of an engine; `harden` and `check` share them.
 
 "The provider" is the DirectML provider of onnxruntime.
 """
@@ -88,7 +88,7 @@ def check_node(node: NodeView, opset: int) -> None:
 
 
 def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
-    """Check a Split by the rules that hold for every value of its open sizes."""
+    """Check a Split for errors that do not depend on its open sizes."""
     # An open size is assumed to be the number of outputs: parts of equal size then have 1 element, which is valid.
     assumed_sizes = [len(node.outputs) if size is None else size for size in sizes]
     spec = split_spec(node, opset, tuple(assumed_sizes))
@@ -101,7 +101,7 @@ def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     """Return the defects that a Slice triggers on the DirectML provider.
 
-    A defect from `find_unfixable`, or NOTHING_SELECTED, is returned alone, because the others then do not matter.
+    If there is a defect from `find_unfixable`, or NOTHING_SELECTED, only this defect is returned. Others do not matter.
 
     Args:
         node: The Slice.
@@ -114,7 +114,7 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     if (unfixable := find_unfixable(node, opset, sizes)) is not None:
         return (unfixable,)
     if opset < SLICE_INPUTS_OPSET:
-        return ()  # the remaining defects are those of Slices whose bounds are inputs
+        return ()  # the remaining defects need bounds that are inputs
     bounds = slice_spec(node, opset).by_axis(None if sizes is None else len(sizes))
     if shape_if_empty(bounds, sizes) is not None:
         return (defects.NOTHING_SELECTED,)
@@ -138,7 +138,7 @@ def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | 
 def shape_if_empty(bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> tuple[int, ...] | None:
     """Return the output shape of a Slice that selects nothing although its data have elements.
 
-    Return None for any other Slice, or if a size of the data is open.
+    Return None for any other Slice, or if the rank or a size of the data is open.
 
     Args:
         bounds: The start, end and step of the Slice by axis.
@@ -185,8 +185,8 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
 
 
 def is_gated(parts: Sequence[ValueView]) -> bool:
-    """Return whether one part is multiplied by the Sigmoid of another part, with any Identity nodes in between."""
-    # Maps the `id` of each Mul to the indices of the parts that the Mul reads directly, without a Sigmoid.
+    """Return whether one part is multiplied by the Sigmoid of another part. Identity nodes may be in between."""
+    # Maps the `id` of each Mul to the indices of the parts that the Mul reads without a Sigmoid.
     parts_by_product: dict[int, set[int]] = defaultdict(set)
     for index, part in enumerate(parts):
         for product, _ in find_readers(part, "Mul"):
@@ -200,7 +200,7 @@ def is_gated(parts: Sequence[ValueView]) -> bool:
 
 
 def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
-    """Yield each `op_type` node that reads a value, directly or through Identity nodes, and its first output."""
+    """Yield (node, first output) for each `op_type` node that reads a value, directly or through Identity nodes."""
     same_values = [value]
     while same_values:
         for node in same_values.pop().consumers():
@@ -213,8 +213,8 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
 def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]) -> list[Value | int]:
     """Return the target of a Reshape as a list of integers and of values that are computed at run time.
 
-    If a Concat computes the shape, the list has the Concat's operands. An operand with known elements becomes its
-    integers. Any other operand is one item, but may have several elements. The list is empty if an operand is left out.
+    If a Concat computes the shape, the list has the Concat's operands. An operand with known elements is replaced
+    by these. Any other operand is one item, but may have several elements. The list is empty if an operand is left out.
 
     Args:
         shape: The second input of the Reshape.
@@ -263,7 +263,7 @@ def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defe
 
 
 def einsum_terms(node: NodeView) -> list[str]:
-    """Return the labels of each input of an Einsum and, last, of its output, or no labels if there is an ellipsis.
+    """List the labels of each input of an Einsum, then those of its output. The list is empty if there is an ellipsis.
 
     Without `->`, the output has the labels that occur once in the inputs, sorted. For errors see `einsum_defects`.
     """
@@ -291,7 +291,7 @@ def einsum_defects(node: NodeView) -> Defects:
     summed = (left | right) - output
     if not summed or not output:
         return ()
-    # If both tensors have the same labels, neither has a label of its own, which the rows or columns of a GEMM need.
+    # The rows or columns of a GEMM need a label that only one of the tensors has.
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
         return (defects.EINSUM_OF_NO_MATMUL,)
     # The output of a GEMM has at most one axis of `left` alone, one of `right` alone, and two that both tensors have.
@@ -344,9 +344,9 @@ def _start_of_run(region: Region) -> int | None:
 
     The result is None if the region is not one run, is empty, or selects the whole tensor.
     """
-    runs = region.coalesce().ranges
-    is_run = not region.is_empty and not region.selects_all and len(runs) == 1 and runs[0].step == 1
-    return runs[0].start if is_run else None
+    ranges = region.coalesce().ranges
+    is_run = not region.is_empty and not region.selects_all and len(ranges) == 1 and ranges[0].step == 1
+    return ranges[0].start if is_run else None
 
 
 def _is_computed_for_one_reader(value: ValueView) -> bool:
@@ -388,14 +388,14 @@ def constant_of_shape_defects(shape: Array | None) -> Defects:
 
 
 def loop_defects(shapes: Iterable[tuple[Sizes | None, Sizes | None, bool]]) -> Defects:
-    """Return the defects of a Loop that carries a value of another size than its body declares.
+    """Return the defects of a Loop that carries a value whose size differs from the size that the body declares.
 
     Args:
         shapes: For each input of its body, the declared sizes; the inferred sizes, None for each size that an iteration
             may change; and whether an iteration certainly changes a size.
     """
     for declared_sizes, inferred_sizes, is_resized in shapes:
-        sizes = zip(declared_sizes or (), inferred_sizes or (), strict=False)  # none if a rank is open
-        if any(old not in (None, new) and (is_resized or new is not None) for old, new in sizes):
+        pairs = zip(declared_sizes or (), inferred_sizes or (), strict=False)  # no pairs if a rank is open
+        if any(size not in (None, inferred) and (is_resized or inferred is not None) for size, inferred in pairs):
             return (defects.CARRIED_SIZE,)
     return ()

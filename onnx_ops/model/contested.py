@@ -20,7 +20,7 @@ CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None = None) -> Defect | None:
     """Return the defect that makes engines disagree about a Slice or Split.
 
-    Return None if engines agree about the node, or if one of its parameters is not valid or not known.
+    Return None for any other node, if engines agree about the node, or if a parameter is not valid or not known.
 
     Args:
         node: Any node.
@@ -49,7 +49,7 @@ def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None
     entries = list(zip(spec.starts, spec.ends, spec.steps or (), strict=False))
     if any(step < 0 and end in CONTESTED_ENDS for _, end, step in entries):
         return BACKWARD_TO_THE_GREATEST
-    # onnxruntime's EliminateSlice ignores steps without axes, so it drops such a Slice if its bounds select everything.
+    # Without axes, onnxruntime's EliminateSlice ignores the steps. It drops the Slice if the bounds select everything.
     is_stepped = any(step != 1 for *_, step in entries)
     if is_stepped and spec.axes is None and all((start, end) == (0, INT64_MAX) for start, end, _ in entries):
         return DROPPED_STEPS
@@ -62,7 +62,7 @@ def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None
 
 
 def _find_split_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> Defect | None:
-    """Return the defect of a Split by `num_outputs` whose last part is empty, or None."""
+    """Return EMPTY_LAST_PART if a Split has `num_outputs` and its last part is known to be empty, otherwise None."""
     if opset < NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
         return None
     axis = normalize_axis(read_int(node, "axis", 0), len(sizes))

@@ -49,14 +49,14 @@ def _decode(name: T | bytes) -> T | str:
 def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     """Return the ids that model-explorer-onnx 0.4 gives to nodes.
 
-    The result maps the name of each graph to a mapping from the names of its nodes, and of their outputs, to the ids of
-    the nodes. If several nodes have the same name, the name maps to the id of the first one.
+    The result has a mapping for each graph, by the graph's name. The mapping has the id of each node, by its own name
+    and by the names of its outputs. If several nodes have the same name, the name maps to the id of the first one.
 
     In model-explorer-onnx, the branches of an If are parts of the main graph. Each other body and each function is a
     graph of its own. An id is the name of the node after NameFixPass, which names unnamed nodes and renames nodes whose
     name is in use. For a node in a branch, the id and the names begin with the id of the If and the name of the
-    attribute. Nodes of functions are found by their names in the file alone, not by those of their outputs. Nodes in
-    nested bodies are left out.
+    attribute. Nodes of functions are listed only by the names of `mark_written_names`. Nodes in nested
+    bodies are left out.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model, or onnx-ir cannot represent the model.

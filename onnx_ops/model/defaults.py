@@ -30,8 +30,8 @@ def without_defaults(model: ir.Model) -> Iterator[None]:
             value.const_value = tensor
         restored = {value for _, value in defaults}
         for graph, values in original_order.items():
-            # `add` appends. So all initializers are removed, and then added in their original order. An initializer
-            # that was removed inside the context stays removed. One that was added there comes last.
+            # `add` appends. So all initializers are removed, and then added in their original order. Initializers that
+            # were removed inside the context stay removed, and new initializers come last.
             remaining = [graph.initializers.pop(name) for name in list(graph.initializers)]
             present = restored.union(remaining)
             for value in dict.fromkeys([*(value for value in values if value in present), *remaining]):

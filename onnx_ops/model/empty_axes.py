@@ -16,9 +16,9 @@ _MAX_BLOCK_BITS = 32
 def find_fused_transposes(matmul: NodeView, opset: int) -> Iterator[tuple[str, ValueView]]:
     """Yield the pair (kind, data) for each operand of a MatMul.
 
-    The kind is that of the Transpose which onnxruntime fuses with the MatMul: "batch" if axis 0 moves behind all batch
+    The kind tells which Transpose onnxruntime fuses with the MatMul: "batch" if axis 0 moves behind all batch
     axes, "matrix" if the last two axes change places, or "" if onnxruntime fuses no Transpose. "batch" requires that
-    both operands have the same rank. The data are the tensor that the fused Transpose reads.
+    both operands have the same rank. The data are the tensor that the fused Transpose, if any, reads.
 
     Raises:
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.
@@ -40,14 +40,14 @@ def find_fused_transposes(matmul: NodeView, opset: int) -> Iterator[tuple[str, V
 
 
 def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[int], ValueView]:
-    """Merge the Transposes that onnxruntime brings together before a MatMul. Return their perm and their data.
+    """Return the perm and the data of the Transpose into which onnxruntime merges the Transposes before a MatMul.
 
     onnxruntime removes Identity, Dropout (if its mask is not used) and each Cast to the same type. Constant factors
     and at most one Cast to another type may be between the last Transpose and the MatMul: onnxruntime moves them away.
     It merges Transposes even if constant factors or several Casts are between the Transposes.
 
     Args:
-        value: An operand of the MatMul. If no Transpose computes the operand, the returned perm is empty.
+        value: An operand of the MatMul. If no Transpose computes it, return an empty perm and the operand.
         graph: The graph of the MatMul. onnxruntime fuses nothing outside this graph. None does not limit the search.
 
     Raises:
@@ -123,9 +123,9 @@ def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
 def _find_divisors(perm: Sequence[int], sizes: Sizes, moves_blocks: bool) -> list[int]:
     """Return the axes by whose sizes onnxruntime divides when it transposes a tensor with these `sizes`.
 
-    onnxruntime divides if only one axis moves. If `moves_blocks`, because elements are small, it also divides if
-    several last axes move forward together. The result has all axes except those that the moving axes pass. Measured
-    for each perm of up to 5 axes on onnxruntime 1.31.1.
+    onnxruntime divides if only one axis moves. If elements are small (`moves_blocks`), it also divides if several last
+    axes move forward together. The result has all axes except those that the moving axes pass. Measured for each perm
+    of up to 5 axes on onnxruntime 1.31.1.
     """
     larger_axes = [axis for axis in perm if sizes[axis] != 1]
     if larger_axes == sorted(larger_axes):  # the order in memory stays the same

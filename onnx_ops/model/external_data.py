@@ -37,7 +37,7 @@ def describe_data_files(proto: onnx.ModelProto, folder: str) -> str:
 def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
     """Embed the external tensors of up to `LARGE_BYTES` in the model.
 
-    They may be parameters, such as axes, which onnxruntime reads before it opens data files.
+    Some may be parameters, such as axes. onnxruntime reads parameters before it opens data files.
 
     Raises:
         ModelError: The data of a tensor cannot be read.

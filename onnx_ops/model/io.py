@@ -23,7 +23,7 @@ def read_to_change(model: Any) -> CheckedModel:
     """Read and check a model that will be changed; see `read_any`. Refuse a model that onnx-ir would not keep whole.
 
     Raises:
-        ModelError: See `read_any`; or the model has training_info or `Findings.outer_output`, which onnx-ir loses.
+        ModelError: See `read_any`; or onnx-ir would lose training_info or change a `Findings.outer_output`.
         UsageError: See `read_any`.
     """
     checked = read_any(model)
@@ -62,7 +62,7 @@ def to_ir(checked: CheckedModel) -> ir.Model:
         except Exception as error:
             raise model_error(f"the model cannot be represented: {describe_cause(error)}.", error) from error
         for value, declared in zip(model.graph.inputs, checked.proto.graph.input, strict=True):
-            if value.is_graph_output():  # onnx-ir has read the type that the output declares instead
+            if value.is_graph_output():  # onnx-ir has read the output's declared type instead of the input's
                 ir.serde.deserialize_value_info_proto(declared, value)
         for imports in (model.opset_imports, *(function.opset_imports for function in model.functions.values())):
             if "ai.onnx" in imports:  # two names of one domain; only "" is used from here on
@@ -95,15 +95,15 @@ def clone_sorted(model: ir.Model) -> ir.Model:
 _MIN_EXTERNAL = 256
 """A limit in bytes: up to this size, weights of a model that moves to another folder are stored in the model itself."""
 _MAX_EMBEDDED = 2**28
-"""A limit in bytes for all external tensors together that `_embed_tensors` loads into a model that moves."""
+"""The largest total size, in bytes, of the external tensors that `_embed_tensors` loads."""
 
 
 @contextmanager
 def data_closed(model: ir.Model, max_loaded: int = -1) -> Iterator[None]:
     """Close the data files that are opened inside the context, because Windows cannot remove or replace an open file.
 
-    External tensors of up to `max_loaded` bytes (by default none) whose files are not open yet are first replaced by
-    copies in memory, so that reading them later opens no file. A tensor that cannot be read stays as it is.
+    External tensors of up to `max_loaded` bytes (by default none) are first replaced by copies in memory, so that
+    reading them later opens no file. Tensors whose files are already open or cannot be read stay as they are.
     """
     # onnx-ir sets `raw` when it opens the data file. Files that the caller opened before stay open.
     unopened = [(tensor, set_tensor) for tensor, set_tensor in prepare.external_tensors(model) if tensor.raw is None]
@@ -177,7 +177,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
 
 
 def write_proto(proto: onnx.ModelProto, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a model that has no external data, as it is. For the arguments and errors see `write_model`."""
+    """Write a model without external data, unchanged. For the arguments and errors see `write_model`."""
     target = _as_onnx_path(path)
 
     def save(folder: Path) -> None:
@@ -199,8 +199,8 @@ def _embed_tensors(model: ir.Model) -> None:
 
     These tensors are in attributes or in graphs of functions. Raise a ModelError if they are too large or unreadable.
     """
-    written = set(graphs_outside_functions(model))
-    graphs_in_functions = [graph for graph in model_graphs(model) if graph not in written]
+    outside_functions = set(graphs_outside_functions(model))
+    graphs_in_functions = [graph for graph in model_graphs(model) if graph not in outside_functions]
     tensors = [*prepare.external_initializers(graphs_in_functions), *prepare.external_attributes(model)]
     size = sum(tensor.nbytes for tensor, _ in tensors)
     if size > _MAX_EMBEDDED:
@@ -222,7 +222,7 @@ def load_externals(tensors_and_setters: Iterable[prepare.TensorAndSetter]) -> No
 
 
 def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
-    """Save a model. If `data_name` is not None, write weights above `_MIN_EXTERNAL` into that file beside `path`."""
+    """Save a model. If `data_name` is set, write weights above `_MIN_EXTERNAL` into this file beside `path`."""
     weights = nullcontext() if data_name is None else _weights_moved_to(model, path.with_name(data_name))
     try:
         with weights:
@@ -235,14 +235,14 @@ def _save(model: ir.Model, path: Path, data_name: str | None) -> None:
 
 @contextmanager
 def _weights_moved_to(model: ir.Model, file: Path) -> Iterator[None]:
-    """Write the weights above `_MIN_EXTERNAL` into a file, and load smaller external ones.
+    """Write the weights above `_MIN_EXTERNAL` into a file, and load the other external weights.
 
     Inside the context, the model refers to the file and the loaded tensors. Afterwards, its own tensors are restored.
     """
     values = [value for graph in graphs_outside_functions(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
-        for value in values:  # onnx-ir fails to load a small tensor if an array uses its open file
+        for value in values:  # onnx-ir would load small tensors, and fail if an array uses the open file
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
                 value.const_value = prepare.load_external(tensor)

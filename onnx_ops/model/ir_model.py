@@ -29,8 +29,8 @@ class IrModel:
     def prepared(cls, model: ir.Model) -> IrModel:
         """Inline the functions of a model in place, remove the defaults of its inputs, and return a view of it.
 
-        Inlining renames nodes. So the written name of each node of a function, and the origin of each slicing node, are
-        first stored in the node's metadata: see `mark_written_names` and `NodeInModel.origin`.
+        Inlining renames nodes. So the written name of each node of a function is first stored in the node's metadata,
+        with the origin if it is a slicing node: see `mark_written_names` and `NodeInModel.origin`.
 
         Raises:
             ModelError: A function cannot be inlined.
@@ -94,12 +94,12 @@ class IrModel:
                 const_value=ir.Tensor(array, dtype=dtype, name=output.name),
             )
             graph.register_initializer(folded)
-            output.replace_all_uses_with(folded)  # an error for an output of the graph: see `ModelView.fold`
+            output.replace_all_uses_with(folded)  # raises an error for an output of the graph: see `ModelView.fold`
         graph.remove(node, safe=True)
 
 
 def _is_unwritten(value: ir.Value) -> bool:
-    """Return whether onnx-ir does not write a value, because neither it nor a later output of its node has a name."""
+    """Return whether onnx-ir omits a value because the value and all later outputs of its node have no names."""
     producer = None if value.name else value.producer()
     return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
 

@@ -80,7 +80,7 @@ _INPUT_COUNTS = {
     "Einsum": (1, 2**31),
     **dict.fromkeys("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split(), (2, 2)),  # noqa: SIM905
 }
-"""The least and the greatest number of inputs in any version of an operator. Other operators must have one."""
+"""The least and the greatest number of inputs in any version of an operator. Other operators count as having one."""
 
 
 def is_slicing(node: OperatorView) -> bool:
@@ -104,10 +104,10 @@ def is_valid_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
 
 
 def has_valid_arity(node: NodeView) -> bool:
-    """Return whether some version of a standard node's operator has as many inputs and outputs as the node.
+    """Return whether a standard node has as many inputs and outputs as some version of its operator allows.
 
-    The first input must not be left out. Operators that `_INPUT_COUNTS` does not list count as having one input, and
-    all but Split as having one output, so the result is False for valid nodes of many operators.
+    The first input must not be left out. An operator that `_INPUT_COUNTS` does not list counts as having one input.
+    All operators but Split count as having one output. So the result is False for valid nodes of many operators.
     """
     fewest_inputs, most_inputs = _INPUT_COUNTS.get(node.op_type, (1, 1))
     input_count, output_count = len(node.inputs), len(node.outputs)

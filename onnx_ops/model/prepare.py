@@ -29,7 +29,7 @@ def inline_functions(model: ir.Model) -> None:
     A node of `ov_ext::StridedSlice` stays, because it is read as an operator.
 
     Raises:
-        ModelError: A function cannot be inlined: say, it calls itself or imports another opset version than the model.
+        ModelError: A function cannot be inlined (say, it calls itself or imports another opset version than the model).
     """
     model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
     _remove_unused_functions(model)  # InlinePass would inline, or refuse, unused functions, too
@@ -48,7 +48,7 @@ def inline_functions(model: ir.Model) -> None:
 
 
 def _remove_unused_functions(model: ir.Model) -> None:
-    """Remove the functions that the model does not call. onnx-ir's pass recurses into calls, and may fail."""
+    """Remove the functions that the model does not call. onnx-ir's pass may fail, because it recurses."""
     used = {}
     holders: list[ir.Graph | ir.Function] = [model.graph]
     for holder in holders:  # the list grows during the loop, by each function that is called
@@ -74,7 +74,7 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
     bodies = [graph for graph in graphs_outside_functions(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}
     body_names |= {output.name for graph in bodies for node in graph for output in node.outputs}
-    # By the `id` of a set of used names, and a name. The inliner has one such set for values and another one for nodes.
+    # The keys are (`id` of a set of used names, name). The inliner has a set for values and a set for nodes.
     numbers: dict[tuple[int, str], Iterator[int]] = defaultdict(lambda: count(2))
 
     def make_unique(name: str, _call_stack: object, used: set[str]) -> str:
@@ -103,8 +103,9 @@ def name_left_out_outputs(model: ir.Model) -> bool:
     """
     slicing_nodes = filter(is_slicing, model_nodes(model))
     left_out = [output for node in slicing_nodes for output in node.outputs if not output.name]
-    for output, name in zip(left_out, unused_names(model, "left_out_") if left_out else (), strict=False):
-        output.name = name
+    if left_out:
+        for output, name in zip(left_out, unused_names(model, "left_out_"), strict=False):
+            output.name = name
     return bool(left_out)
 
 

@@ -188,7 +188,7 @@ class Node:
         return self._attributes
 
     def read_attributes(self, read_graphs: Callable[[onnx.AttributeProto], Sequence[Graph]]) -> None:
-        """Read the attributes. `read_graphs` returns a view of each graph in one attribute."""
+        """Read the attributes. `read_graphs` returns views of the graphs in an attribute."""
         self._attributes = {
             proto.name: Attribute(proto, self._base_dir, read_graphs(proto)) for proto in self.proto.attribute
         }
@@ -198,7 +198,7 @@ class Node:
         proto.CopyFrom(self.proto)
         proto.domain = self.domain
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
-            written.ClearField("g")  # the copied graphs have the declared sizes; the known sizes follow
+            written.ClearField("g")  # the copied graphs lack inferred sizes, so graphs are written anew
             written.ClearField("graphs")
             if attribute.ref_attr_name:
                 continue
@@ -270,7 +270,7 @@ class ProtoModel:
         value.replace_type(value.element, _to_shape(dims))
 
     def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
-        element_type = element if element and element in BITS else value.element  # a later onnx may have other types
+        element_type = element if element and element in BITS else value.element  # a later onnx may have more types
         value.replace_type(element_type, value.shape if dims is None else _to_shape(dims))
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:

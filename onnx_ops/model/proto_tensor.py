@@ -80,7 +80,7 @@ class Tensor:
         if self.raw.HasField("raw_data"):
             data: bytes = self.raw.raw_data
             return data
-        # Without raw data, one of several fields has the elements. All are empty for a tensor without elements.
+        # Without raw data, one of several fields has the elements. All fields are empty for a tensor without elements.
         is_uint32 = self.raw.data_type == onnx.TensorProto.UINT32
         for field, dtype in _FIELDS.items():
             if elements := getattr(self.raw, field):

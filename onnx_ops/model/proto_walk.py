@@ -10,7 +10,7 @@ from sliceport.slicing.node import extend_scope
 
 
 def graphs_of(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs of an attribute, without the graphs in their nodes."""
+    """Yield the graphs of an attribute, but not the graphs nested in these."""
     if attribute.HasField("g"):
         yield attribute.g
     yield from attribute.graphs
