@@ -49,20 +49,20 @@ class MatMulForDirectMLPass(NodePass):
             return
         tensors = [value for value in node.inputs if value is not None]
         shapes = [self.static_shape(value) for value in tensors]
-        stacks = [shape for shape in shapes if shape is not None and len(shape) > 1 and 0 not in shape]
-        leading_sizes = [_drop_leading_ones(shape[:-2]) for shape in stacks]
-        # The leading sizes of both tensors must be equal, unless one tensor has none.
-        if len(stacks) < 2 or opset < SHAPE_INPUT_OPSET or len(set(filter(None, leading_sizes))) > 1:
+        joinable = [shape for shape in shapes if shape is not None and len(shape) > 1 and 0 not in shape]
+        leading_sizes = [_drop_leading_ones(shape[:-2]) for shape in joinable]
+        # Without 1s in front, the leading sizes must be equal, or one tensor must have no leading sizes.
+        if len(joinable) < 2 or opset < SHAPE_INPUT_OPSET or len(set(filter(None, leading_sizes))) > 1:
             self.report_change(node, None, defects)
             return
-        left, right = stacks
+        left, right = joinable
         nodes: list[ir.Node] = []
-        for index, (shape, sizes) in enumerate(zip(stacks, leading_sizes, strict=True)):
+        for index, (shape, sizes) in enumerate(zip(joinable, leading_sizes, strict=True)):
             if len(shape) > 2:
                 nodes += build_reshape(tensors[index], (prod(sizes), *shape[-2:]))
                 tensors[index] = nodes[-1].outputs[0]
         nodes.append(ir.node("MatMul", tensors))
-        # The result has the 1s that `_drop_leading_ones` removed, then the leading sizes of the tensor that has any.
+        # The result has the rank of the longer shape: it gets 1s in front of the leading sizes.
         result_sizes = max(leading_sizes, key=len)
         ones = (1,) * (max(len(left), len(right)) - 2 - len(result_sizes))
         nodes += build_reshape(nodes[-1].outputs[0], (*ones, *result_sizes, left[-2], right[-1]))
@@ -72,7 +72,7 @@ class MatMulForDirectMLPass(NodePass):
         """Replace the vector by a matrix of one column, and remove the axis of the column from the product."""
         left, vector = (value for value in node.inputs if value is not None)
         sizes = self.sizes(left)
-        if sizes is None and opset < _NEGATIVE_AXES_OPSET:  # then no number stands for the last axis
+        if sizes is None and opset < _NEGATIVE_AXES_OPSET:  # a Squeeze of the last axis needs its number or -1
             self.report_change(node, None, (MATMUL_BY_A_VECTOR,))
             return
         nodes = build_with_axes("Unsqueeze", vector, [1], opset)
