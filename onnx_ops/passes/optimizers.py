@@ -139,7 +139,7 @@ def by_onnxscript(model: bytes) -> bytes:
 
 def _write_integers_as_tensors(model: ir.Model) -> None:
     """Write value_int and value_ints of Constant nodes as tensors, the only form in old operator sets."""
-    # `constant` returns None for floats and strings. A Constant with these stays as it was given.
+    # `constant` returns None for floats and strings. A Constant of floats or strings stays as it is.
     for node in model.graph.all_nodes():
         if is_standard(node, "Constant") and "value" not in node.attributes:
             tensor = constant(node.outputs[0])
@@ -157,7 +157,7 @@ def by_onnxslim(model: bytes) -> bytes:
     Raises:
         ValueError: The operator set of the model is too old. Errors of OnnxSlim and of `to_bytes` pass through.
     """
-    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads this when it is imported; only this worker imports it
+    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads this on import; only this worker imports OnnxSlim
     import onnxslim
 
     logging.disable(logging.WARNING)

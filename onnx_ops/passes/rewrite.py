@@ -173,9 +173,9 @@ def build_empty_report(names: Sequence[str]) -> Rewriting:
 
 
 def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[Skipped]:
-    """Yield each If of an old operator set whose branches have outputs of different sizes.
+    """Yield each If before opset 11 whose branches have outputs of different sizes.
 
-    onnx refuses such a model if it can infer both shapes. Any change of the model may enable onnx to infer them.
+    onnx refuses the model if it can infer both shapes. Any change of the model may enable onnx to infer them.
     """
     for node, opset in nodes_with_opsets(model):
         if opset >= _UNEQUAL_BRANCHES_OPSET or not is_standard(node, "If"):
