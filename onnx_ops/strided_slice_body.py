@@ -66,7 +66,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_outside = op.Or(op.Less(starts, op.Neg(sizes_before)), op.GreaterOrEqual(starts, sizes_before))
     errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=INT64.dtype), is_shrunk), zero)
     excess = op.Add(op.Max(op.Neg(unnamed_count), zero), op.Max(op.Sub(op.ReduceSum(is_ellipsis, zero), one), zero))
-    # This Reshape to one element fails if a shrunk index is out of range, an entry has no axis, or there are two ellipses.
+    # This Reshape to one element fails if a shrunk index is out of range, an entry has no axis, or two ellipses exist.
     refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, excess), one)), one)
 
     is_backward = op.Less(steps, zero)
