@@ -20,7 +20,7 @@ def mark_new(item: ir.Node | ir.Value) -> None:
 
 
 def make_names_unique(model: ir.Model) -> None:
-    """Rename each marked node that shares its name with another node, and marked values likewise. Remove all marks."""
+    """Make the name of each marked node unique among nodes, and of each marked value among values. Remove all marks."""
     nodes = list(model_nodes(model))
     _rename_new(nodes, Counter(node.name for node in nodes))
     values = [output for node in nodes for output in node.outputs]

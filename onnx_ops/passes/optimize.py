@@ -204,7 +204,7 @@ def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
     """Restore types and shapes of original values, which are found by name. New values lose their types and shapes.
 
     New inputs and outputs of bodies keep them, unless the type is undefined. A name that stands for several types
-    or shapes, such as one in each branch of an If, counts as new.
+    or shapes, such as a name in both branches of an If, counts as new.
     """
     original_values: dict[str | None, ir.Value] = {}
     ambiguous: set[str | None] = set()

@@ -159,7 +159,7 @@ class ShortenChainsPass(NodePass):
             raise Skip(reasons[0])
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
-        """Compose the nodes in `links` up to the first that does not fit. Return the chain and its number of nodes.
+        """Compose the nodes in `links` before the first that does not fit. Return the chain and its number of nodes.
 
         If a node does not fit, add the reason to `reasons`. The chain is None if the rank of its input is not known.
         """

@@ -136,7 +136,7 @@ def _fill_new_memory(fill: int) -> None:
 def _run_session(
     ort: Any, session: Any, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str]
 ) -> dict[str, Value]:
-    """Run an onnxruntime session, and return the outputs with these names that can be converted to Python.
+    """Run an onnxruntime session. Return each output in `names` that can be converted to Python.
 
     Tensors are passed as OrtValues, because NumPy lacks some of ONNX's types. Strings are passed as arrays.
     """
