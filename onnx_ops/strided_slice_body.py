@@ -57,7 +57,7 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_shrunk = op.Mul(shrink_bits, takes_axis)
 
     rank = op.Shape(op.Shape(data))
-    # The number of axes that no entry takes: those of the ellipsis, or else the last. Negative if axes are missing.
+    # The number of axes that no entry takes: those of the ellipsis, or the last axes. Negative if axes are missing.
     unnamed_count = op.Sub(rank, op.ReduceSum(takes_axis, zero))
     width = op.Add(takes_axis, op.Mul(is_ellipsis, unnamed_count))
     axes = op.CumSum(width, op.Squeeze(zero), exclusive=1)
@@ -66,17 +66,17 @@ def StridedSlice(  # noqa: N802, PLR0915 - the operator's name; one formula a li
     is_outside = op.Or(op.Less(starts, op.Neg(sizes_before)), op.GreaterOrEqual(starts, sizes_before))
     errors = op.ReduceSum(op.Mul(op.Cast(is_outside, to=INT64.dtype), is_shrunk), zero)
     excess = op.Add(op.Max(op.Neg(unnamed_count), zero), op.Max(op.Sub(op.ReduceSum(is_ellipsis, zero), one), zero))
-    # This Reshape to one element fails if a shrunk index is out of range, an entry has no axis, or two are ellipses.
+    # This Reshape to one element fails if a shrunk index is out of range, an entry has no axis, or two ellipses exist.
     refused_unless_one = op.Reshape(op.Expand(one, op.Add(op.Add(errors, excess), one)), one)
 
     is_backward = op.Less(steps, zero)
     far_start = op.Where(is_backward, most, zero)
     far_end = op.Where(is_backward, op.Neg(most), most)
-    # Engines disagree about backward ends of INT32_MAX and INT64_MAX (`CONTESTED_ENDS`).
+    # Backward ends stay below INT32_MAX, because engines disagree about INT32_MAX and INT64_MAX (`CONTESTED_ENDS`).
     bounded = op.Where(is_backward, op.Min(ends, op.Constant(value_ints=[2147483646])), ends)
     masked_starts = op.Where(op.Cast(begin_bits, to=BOOL.dtype), far_start, starts)
     masked_ends = op.Where(op.Cast(end_bits, to=BOOL.dtype), far_end, bounded)
-    # A shrunk axis is cut to one element. The end of index -1 is the end of the axis, because 0 would be its start.
+    # A shrunk axis is cut to one element. For index -1, the end is INT64_MAX, because 0 is the start of the axis.
     shrunk_ends = op.Where(op.Equal(starts, op.Neg(one)), most, op.Add(starts, one))
     shrinks = op.Cast(is_shrunk, to=BOOL.dtype)
     slices_axis = op.Cast(takes_axis, to=BOOL.dtype)

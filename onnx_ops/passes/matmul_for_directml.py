@@ -53,24 +53,24 @@ class MatMulForDirectMLPass(NodePass):
             return
         tensors = [value for value in operands if value is not None]
         shapes = [self.static_shape(value) for value in tensors]
-        stacks = [shape for shape in shapes if shape is not None and len(shape) > 1 and 0 not in shape]
-        leading_sizes = [_drop_leading_ones(shape[:-2]) for shape in stacks]
-        # The leading sizes of both tensors must be equal, unless one tensor has none.
-        has_leading_sizes_in_common = len(stacks) == 2 and len(set(filter(None, leading_sizes))) <= 1
+        joinable = [shape for shape in shapes if shape is not None and len(shape) > 1 and 0 not in shape]
+        leading_sizes = [_drop_leading_ones(shape[:-2]) for shape in joinable]
+        # Without 1s in front, the leading sizes must be equal, or one tensor must have no leading sizes.
+        has_leading_sizes_in_common = len(joinable) == 2 and len(set(filter(None, leading_sizes))) <= 1
         # A zero point or scale of several axes would have to be reshaped, too.
         parameters = [value for value in node.inputs if value is not None and value not in tensors]
         has_stacked_parameter = any((sizes := self.sizes(value)) is None or len(sizes) > 1 for value in parameters)
         if not has_leading_sizes_in_common or has_stacked_parameter or opset < SHAPE_INPUT_OPSET:
             self.report_change(node, None, defects)
             return
-        left, right = stacks
+        left, right = joinable
         nodes: list[ir.Node] = []
-        for index, (shape, sizes) in enumerate(zip(stacks, leading_sizes, strict=True)):
+        for index, (shape, sizes) in enumerate(zip(joinable, leading_sizes, strict=True)):
             if len(shape) > 2:
                 nodes += build_reshape(tensors[index], (prod(sizes), *shape[-2:]))
                 tensors[index] = nodes[-1].outputs[0]
         nodes.append(_multiply(node, tensors))
-        # The result has the 1s that `_drop_leading_ones` removed, then the leading sizes of the tensor that has any.
+        # The result has the rank of the longer shape: it gets 1s in front of the leading sizes.
         result_sizes = max(leading_sizes, key=len)
         ones = (1,) * (max(len(left), len(right)) - 2 - len(result_sizes))
         nodes += build_reshape(nodes[-1].outputs[0], (*ones, *result_sizes, left[-2], right[-1]))
@@ -81,7 +81,7 @@ class MatMulForDirectMLPass(NodePass):
         left, vector = (node.inputs[index] for index in MATMULS[node.op_type])
         assert vector is not None  # its rank is known
         sizes = self.sizes(left)
-        if sizes is None and opset < _NEGATIVE_AXES_OPSET:  # then no number stands for the last axis
+        if sizes is None and opset < _NEGATIVE_AXES_OPSET:  # a Squeeze of the last axis needs its number or -1
             self.report_change(node, None, (MATMUL_BY_A_VECTOR,))
             return
         nodes = build_with_axes("Unsqueeze", vector, [1], opset)

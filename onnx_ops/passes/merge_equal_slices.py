@@ -48,11 +48,11 @@ class MergeEqualSlicesPass(NodePass):
             keys_by_output = self._list_keys(node, opset)
         except SKIPS:  # no sign that an equal node exists, so there is nothing to report
             return
-        used = [pair for pair in zip(node.outputs, keys_by_output, strict=True) if is_used(pair[0])]
+        used = [(output, keys) for output, keys in zip(node.outputs, keys_by_output, strict=True) if is_used(output)]
         equal = {
             output: self._outputs_by_key[key]
             for output, keys in used
-            for key in reversed(keys)  # in a dict, the last entry counts, so the first key wins
+            for key in reversed(keys)  # reversed, so that the first key is written last, and stays
             if key in self._outputs_by_key
         }
         if used and len(equal) == len(used):

@@ -58,7 +58,7 @@ class MoveSlicesUpPass(NodePass):
         value = data_of(node)
         above = value.producer()  # the operator before which the Slice moves
         if not is_valid_operator(above, *_CUT_INPUTS) or above.graph is not node.graph:
-            return  # not nearly a match, so there is no reason to report
+            return  # not nearly a match, so nothing is reported
         if value.is_graph_output() or count_uses(value) != 1:
             above_output = f"the output of {above.op_type} {node_name(above)!r}, which it cuts,"
             raise Skip(f"{above_output} has other readers or is an output of the graph")
@@ -86,11 +86,11 @@ class MoveSlicesUpPass(NodePass):
         new_nodes.append(ir.node(above.op_type, inputs, dict(above.attributes), name=above.name))
         annotate_nodes(new_nodes[-1:], [above])
         self.replace_nodes([node], new_nodes, {node.outputs[0]: new_nodes[-1].outputs[0]}, slices)
-        # An Expand whose data are broadcast along all axes that are cut gets another shape, but no Slice.
+        # An Expand gets no Slice, only a smaller shape, if its data are broadcast along all axes that are cut.
         self.report_change(node, f"{'a Slice before' if slices else 'a smaller'} {above.op_type}")
 
     def _count_bits(self, value: ir.Value | None, shape: Shape) -> int:
-        """Return the bits of a tensor with this shape and the type of `value`. An unknown type counts as 8 bits."""
+        """Count the bits of a tensor with this shape and the type of `value`. An element of unknown type has 8 bits."""
         dtype = None if value is None else self.value_info.dtype(value)
         return prod(shape) * (8 if dtype is None else BITS[dtype])
 
@@ -108,8 +108,8 @@ class MoveSlicesUpPass(NodePass):
         return shape
 
 
-# Each function below raises one of `SKIPS` if no slices of the inputs replace the Slice of the output. `shapes` are the
-# shapes of the inputs, `out_shape` is the shape of the output, and `entries` are the start, end and step by axis.
+# Each function below raises one of `SKIPS` if slices of the inputs cannot replace the Slice of the output. `shapes` are
+# the shapes of the inputs, `out_shape` is the shape of the output, and `entries` are the start, end and step by axis.
 
 
 def _cut_transpose(node: ir.Node, _opset: int, shapes: Sequence[Shape], entries: Entries, _out_shape: Shape) -> _Cuts:
@@ -123,7 +123,7 @@ def _cut_transpose(node: ir.Node, _opset: int, shapes: Sequence[Shape], entries:
 
 def _cut_squeeze(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: Entries, out_shape: Shape) -> _Cuts:
     """Return the bounds, by input and axis, that slice the input of a Squeeze or Unsqueeze instead of its output."""
-    # Axes are counted in the shape that has all of them: the input of a Squeeze, the output of an Unsqueeze.
+    # The attribute or input `axes` refers to the longer shape: the input of a Squeeze, the output of an Unsqueeze.
     longer, shorter = (shapes[0], out_shape) if node.op_type == "Squeeze" else (out_shape, shapes[0])
     axes = {normalize_axis(axis, len(longer)) for axis in read_axes(node, opset)}
     shared_axes = [axis for axis in range(len(longer)) if axis not in axes]
@@ -143,16 +143,16 @@ def _cut_reshape(node: ir.Node, opset: int, shapes: Sequence[Shape], entries: En
     if 0 in out_shape:
         raise Skip(f"the output of Reshape {node_name(node)!r} has no elements")
     # An input axis matches an output axis if both have the same size and the same product of the sizes before them.
-    input_counts = [*accumulate(shapes[0], mul, initial=1)]
-    output_counts = [*accumulate(out_shape, mul, initial=1)]
-    input_axes = {(input_counts[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}
+    input_products = [*accumulate(shapes[0], mul, initial=1)]
+    output_products = [*accumulate(out_shape, mul, initial=1)]
+    input_axes = {(input_products[axis], size): axis for axis, size in enumerate(shapes[0]) if size != 1}
     cuts = {}
     for axis, entry in entries.items():
         if entry.is_whole(out_shape[axis]):
             continue
-        if (output_counts[axis], out_shape[axis]) not in input_axes:
+        if (output_products[axis], out_shape[axis]) not in input_axes:
             raise Skip(f"axis {axis} matches no input axis of Reshape {node_name(node)!r}")
-        cuts[input_axes[output_counts[axis], out_shape[axis]]] = entry
+        cuts[input_axes[output_products[axis], out_shape[axis]]] = entry
     if 0 in cut_shape(entries, out_shape):  # the new shape would contain 0, which copies a size of the input
         raise Skip("it selects no elements")
     return {0: cuts}
@@ -167,9 +167,9 @@ def _cut_elementwise(node: ir.Node, opset: int, shapes: Sequence[Shape], entries
     if len(shapes) > 1 and opset < _BROADCAST_OPSET and any(shape != out_shape for shape in shapes):
         raise Skip(f"{node.op_type} {node_name(node)!r} does not broadcast, and its inputs differ in shape")
     cuts = {}
-    # The second input of an Expand is a shape.
+    # The second input of an Expand is a shape, which is not cut here.
     for index, shape in enumerate(shapes[:1] if node.op_type == "Expand" else shapes):
-        # The axes of an input are the last ones of the output. An axis that is broadcast is not cut.
+        # The axes of an input match the last axes of the output. An axis that is broadcast is not cut.
         added_rank = len(out_shape) - len(shape)
         if added_rank < 0 or any(size not in (1, out_shape[axis + added_rank]) for axis, size in enumerate(shape)):
             raise Skip(f"{node.op_type} {node_name(node)!r} reads shapes that do not broadcast to its output")

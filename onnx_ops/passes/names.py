@@ -15,12 +15,12 @@ _NEW = "sliceport.new"
 
 
 def mark_new(item: ir.Node | ir.Value) -> None:
-    """Mark a new node, or an output of one, so that `make_names_unique` gives it a unique name."""
+    """Mark a new node or value, so that `make_names_unique` gives it a unique name."""
     item.meta[_NEW] = True
 
 
 def make_names_unique(model: ir.Model) -> None:
-    """Rename each marked node that shares its name with another node, and marked values likewise. Remove all marks."""
+    """Make the name of each marked node unique among nodes, and of each marked value among values. Remove all marks."""
     nodes = list(model_nodes(model))
     _rename_new(nodes, Counter(node.name for node in nodes))
     values = [output for node in nodes for output in node.outputs]
@@ -33,7 +33,7 @@ def make_names_unique(model: ir.Model) -> None:
 
 
 def _rename_new(items: Sequence[ir.Node] | Sequence[ir.Value], counts: Counter[str | None]) -> None:
-    """Rename each marked item whose name another item has, and remove all marks. Update `counts`, the uses of names."""
+    """Rename each marked item whose name has a count above 1 in `counts`. Remove all marks, and update `counts`."""
     suffixes: dict[str, Iterator[int]] = defaultdict(count)  # by name, the numbers that were not tried yet
     for item in items:
         is_new = item.meta.pop(_NEW, False)  # removes the mark

@@ -58,7 +58,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
     def _apply(self) -> None:
         model = self.analysis.model
-        # Removals keep the set valid: if it contains the output of a removed node of floats, it contains the operand.
+        # The set stays valid after a removal: if the float output of the node is in it, so is the operand.
         sign_sensitive = _find_sign_sensitive(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, sign_sensitive)
@@ -74,7 +74,7 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
         `sign_sensitive` holds the values for which 0 and -0 may lead to different outputs of the model.
         """
-        # Attributes describe how operands broadcast before opset 7.
+        # Before opset 7, attributes describe how operands broadcast. Nodes with attributes stay.
         if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
             return None
         first, second = node.inputs
@@ -87,8 +87,8 @@ class RemoveNeutralOperandsPass(SlicingPass):
             if array.dtype.kind == "f":  # integers have no -0 and no NaN
                 if node.outputs[0] in sign_sensitive and _may_lose_sign(node.op_type, array):
                     continue
-                # The node makes a signalling NaN quiet, so it stays unless arithmetic has computed the operand: the
-                # result of arithmetic has no signalling NaN.
+                # The node makes a signalling NaN quiet. It may go only if arithmetic has computed the operand, because
+                # results of arithmetic contain no signalling NaN.
                 if not _has_no_signalling_nan(operand):
                     continue
             if self._keeps_shape(operand, array):
@@ -127,7 +127,7 @@ def _find_sign_sensitive(model: ir.Model) -> set[ir.Value]:
 
 
 def _hides_sign(node: ir.Node) -> bool:
-    """Return whether 0 and -0 in a computed input lead to the same bits in all outputs of a node."""
+    """Return whether a node computes the same bits from 0 as from -0 in each input that is not a constant."""
     if is_standard(node, "Add"):
         return any(map(_is_without_negative_zero, node.inputs))
     if is_standard(node, *_BIASED):
@@ -136,7 +136,7 @@ def _hides_sign(node: ir.Node) -> bool:
 
 
 def _changes_only_signs_of_zeros(node: ir.Node, index: int) -> bool:
-    """Return whether the outputs of a node for 0 and -0 in the input at `index` differ only in the signs of zeros."""
+    """Return whether a node's outputs for 0 and -0 in the input at `index` differ at most in the signs of zeros."""
     if is_standard(node, "Pow"):  # a zero to a positive power is a zero
         exponent = _read_numbers(node.inputs[1]) if len(node.inputs) == 2 else None
         return index == 0 and exponent is not None and bool((exponent > 0).all())
@@ -151,7 +151,7 @@ def _is_without_negative_zero(value: ir.Value | None) -> bool:
 
 
 def _has_no_signalling_nan(value: ir.Value) -> bool:
-    """Return whether arithmetic computes all elements of a value, so that none is a signalling NaN."""
+    """Return whether arithmetic computes all elements of a value, so that no element is a signalling NaN."""
     producer = value.producer()
     while is_valid_operator(producer, *_COPYING):  # these may copy a NaN of their data
         producer = data_of(producer).producer()

@@ -32,7 +32,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
         name: `ONNXSCRIPT` or `ONNXSLIM`.
 
     Raises:
-        ModelError: See `run_optimizer`; or a function cannot be inlined, external data cannot be read, or the optimizer
+        ModelError: `run_optimizer` fails, a function cannot be inlined, external data cannot be read, or the optimizer
             changes the list of outputs or makes an invalid model.
         MemoryError, ChildLost: See `run_optimizer`.
     """
@@ -53,7 +53,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     withheld = hide_nodes(probe, name)
     load_externals(list(external_tensors(probe)))  # serialization loses the folder of the files
     optimized = run_optimizer(name, probe)
-    # OnnxSlim adds initializers to bodies. Before IR version 4, they would have to be inputs.
+    # OnnxSlim adds initializers to bodies, where they would have to be inputs before IR version 4.
     _lift_initializers(optimized)
     _attach_initializers(optimized.graph, detached)
     _restore_interface(optimized.graph, model.graph, computed)
@@ -61,8 +61,8 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     _make_constants(optimized.graph, model.graph.initializers)
     show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)
-    # The probe has the metadata of the model, but no functions, because all of them were inlined or dropped. The nodes
-    # of StridedSlice were not inlined, so its function is copied from the model.
+    # The probe has the metadata of the model, but no functions: `build_probe` inlined or removed them. It never inlines
+    # StridedSlice, so the function of this operator is copied from the model.
     probe.graph = optimized.graph
     functions = {key: function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN}
     probe.functions.update(functions)
@@ -81,7 +81,7 @@ def count_nodes(model: ir.Model) -> int:
 def _lift_initializers(model: ir.Model) -> None:
     """Move the initializers of bodies to the main graph, except inputs and outputs of a body.
 
-    An initializer gets a new name if another value has its name. onnx-ir's own pass ignores the names in other bodies.
+    An initializer gets a new name if another value has its name. onnx-ir's own pass would ignore names in other bodies.
     """
     lifted: list[ir.Value] = []
     taken = {value.name for value in all_values(model.graph)} | model.graph.initializers.keys()
@@ -107,10 +107,10 @@ def _prepend(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def _detach_initializers(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    """Turn the initializers of the main graph into inputs, except small integers and booleans in the model's file.
+    """Turn the initializers of the main graph into inputs, except small integers and booleans that are not external.
 
     Optimizers need small integers and booleans, which are shapes, axes and indices. They must not see floats, which
-    they would round differently from engines, and need not see large and external tensors, which are slow to copy.
+    they would round differently from engines. They need not see large or external tensors, which are slow to copy.
 
     Returns:
         The tensors of the new inputs, by name.
@@ -147,7 +147,7 @@ def _copy_to_output(model: ir.Model, value: ir.Value) -> None:
 
 
 def _attach_initializers(graph: ir.Graph, detached: Mapping[str, ir.TensorProtocol]) -> None:
-    """Turn the inputs in `detached` into initializers again, and remove those that nothing reads any more."""
+    """Turn each input in `detached` into an initializer again, or remove it if nothing reads it any more."""
     for value in list(graph.inputs):
         tensor = detached.get(value.name or "")
         if tensor is None:
@@ -161,7 +161,7 @@ def _attach_initializers(graph: ir.Graph, detached: Mapping[str, ir.TensorProtoc
 def _restore_interface(graph: ir.Graph, original: ir.Graph, computed_names: Iterable[str | None]) -> None:
     """Restore the inputs and outputs of the original graph in an optimized graph. Add the operator sets that it lacks.
 
-    `computed_names` are the names of the outputs that the optimizer saw: each one once, without those that are inputs.
+    `computed_names` lists the outputs that the optimizer saw: each output once, except outputs that are inputs.
 
     Raises:
         ModelError: The names, number or order of the outputs of `graph` differ from `computed_names`.
@@ -201,10 +201,10 @@ def _make_constants(graph: ir.Graph, kept_names: Container[str] = ()) -> None:
 
 
 def _restore_shapes(model: ir.Model, original: ir.Model) -> None:
-    """Restore types and shapes of original values, which are found by name. Remove those of new values.
+    """Restore types and shapes of original values, which are found by name. New values lose their types and shapes.
 
-    New inputs and outputs of bodies keep theirs, unless their type is undefined. A name that stands for several types
-    or shapes, such as one in each branch of an If, counts as new.
+    New inputs and outputs of bodies keep them, unless the type is undefined. A name that stands for several types
+    or shapes, such as a name in both branches of an If, counts as new.
     """
     original_values: dict[str | None, ir.Value] = {}
     ambiguous: set[str | None] = set()

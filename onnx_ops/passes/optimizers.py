@@ -157,7 +157,7 @@ def by_onnxslim(model: bytes) -> bytes:
     Raises:
         ValueError: The operator set of the model is too old. Errors of OnnxSlim and of `to_bytes` pass through.
     """
-    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads this when it is imported; only this worker imports it
+    os.environ["ONNXSLIM_AUTO_MERGE"] = "0"  # OnnxSlim reads this on import; only this worker imports OnnxSlim
     import onnxslim
 
     logging.disable(logging.WARNING)

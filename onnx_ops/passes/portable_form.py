@@ -61,7 +61,7 @@ class PortablePass(NodePass):
         self.read_as = read_as
 
     def fill_gaps(self, entries: Entries, sizes: Sizes | None) -> Entries:
-        """Return `entries`, which must not be empty. If the target accepts no gaps, add the whole axes in between."""
+        """Return `entries`, which must not be empty. If the target accepts no gaps, add whole axes in the gaps."""
         if "axis-gaps" not in self.without:
             return entries
         filled = {}
@@ -96,8 +96,8 @@ class PortableSlicePass(PortablePass):
         data = data_of(node)
         sizes = self.sizes(data)
         written = read_slice_by_spec(node, opset, sizes)
-        # `read_as` makes no difference to the other contested Slices: without optimization, onnxruntime's CPU provider
-        # reads them as the specification does.
+        # Among contested Slices, only this one depends on `read_as`. Without optimization, onnxruntime's CPU provider
+        # reads the others as the specification does.
         if find_disagreement(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
             if self.read_as is None:
                 self.report_change(node, None, (BACKWARD_TO_THE_GREATEST,))
@@ -177,7 +177,7 @@ class _Chain:
     """
 
     def __init__(self, owner: PortablePass, data: ir.Value, sizes: Sizes, output: ir.Value) -> None:
-        """Start with `data` of `sizes`. The pass `owner` names new values after `output`, and may fill gaps."""
+        """Start with `data`, whose sizes are `sizes`. `owner` names new values after `output`, and may fill gaps."""
         self._owner, self._data, self._output = owner, data, output
         self.nodes: list[ir.Node] = []
         self.value = data
@@ -223,12 +223,13 @@ class _Chain:
 
 
 def _product(sizes: Sizes) -> int | None:
+    """Return the product of sizes, or None if one of them is open."""
     numbers = [size for size in sizes if size is not None]
     return prod(numbers) if len(numbers) == len(sizes) else None
 
 
 def _replace_contested_end(entry: AxisSlice, *, is_reversal: bool) -> AxisSlice:
-    """Replace a slice that goes backward to one of `CONTESTED_ENDS`, so that all engines read it alike.
+    """Return `entry`, but replace a backward slice to one of `CONTESTED_ENDS` by one that all engines read alike.
 
     If `is_reversal`, the new slice goes on to index 0, as onnxruntime reads such an end. Otherwise it selects nothing.
     """
@@ -284,7 +285,7 @@ class PortableSplitPass(PortablePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         sizes = self.sizes(data)
-        # A contested Split is read as in the standard, too. onnxruntime fails on such a Split, so no result differs.
+        # A contested Split is read as in the standard: onnxruntime fails on such a Split, so no result differs.
         spec = split_spec_with_open_sizes(node, opset, sizes)
         used = [output for output in node.outputs if is_used(output)]
         # The Split stays a Split if it has several parts, all are read, none is empty, and the target has Split.
@@ -300,7 +301,7 @@ class PortableSplitPass(PortablePass):
             self._replace_by_slices(node, opset, spec)
 
     def _replace_by_slices(self, node: ir.Node, opset: int, spec: SplitSpec) -> None:
-        """Replace a Split by a Slice for each part that is read, or by an Identity if a part is all of the data."""
+        """Replace each used part of a Split by a Slice, or by an Identity if the part is all of the data."""
         data, parts = data_of(node), {}
         for output, (start, stop) in zip(node.outputs, spec.bounds, strict=True):
             if is_used(output):

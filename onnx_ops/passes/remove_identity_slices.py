@@ -45,8 +45,8 @@ class RemoveIdentitySlicesPass(NodePass):
             except SKIPS:  # no sign that the Slice keeps all elements, so there is nothing to report
                 return
             cut = drop_whole_axes(entries, self.sizes(data))
-            if cut and len(cut) < len(entries):
-                self.replace_node(node, build_slice(data, cut, opset))
             if cut:
+                if len(cut) < len(entries):
+                    self.replace_node(node, build_slice(data, cut, opset))
                 return
         self.replace_outputs(node, {node.outputs[0]: data})

@@ -46,7 +46,7 @@ class ReshapeForDirectMLPass(NodePass):
         defects = reshape_defects(node, entries)
         if not defects:
             return
-        if all(isinstance(entry, int) for entry in entries):  # none is 0, or there would be no defect
+        if all(isinstance(entry, int) for entry in entries):  # no entry is 0, or `defects` would be empty
             node.attributes.pop("allowzero")
             self.report_change(node, "Reshape without allowzero", defects)
             return
@@ -67,9 +67,9 @@ class ReshapeForDirectMLPass(NodePass):
         self.replace_node(node, nodes, defects, "Reshape without -1")
 
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:
-        """Return nodes that compute the size of the output axis after the entries `before`. The last node has the size.
+        """Return nodes that compute the size of the output axis after the entries `before`. The last node writes it.
 
-        The list is empty if it is not known which axis this is, or if its size is open and no axis of the data is
+        The list is empty if the number of this axis is not known, or if its size is open and no axis of the data is
         declared with the same symbol.
         """
         # An entry that is a value may stand for several sizes.

@@ -173,15 +173,15 @@ def build_empty_report(names: Sequence[str]) -> Rewriting:
 
 
 def _find_unequal_branches(model: ir.Model, value_info: ValueInfo) -> Iterator[Skipped]:
-    """Yield each If of an old operator set whose branches have outputs of different sizes.
+    """Yield each If before opset 11 whose branches have outputs of different sizes.
 
-    onnx refuses such a model if it can infer both shapes. Any change of the model may enable onnx to infer them.
+    onnx refuses the model if it can infer both shapes. Any change of the model may enable onnx to infer them.
     """
     for node, opset in nodes_with_opsets(model):
         if opset >= _UNEQUAL_BRANCHES_OPSET or not is_standard(node, "If"):
             continue
         for outputs in zip(*[graph.outputs for graph in graphs_in(node)], strict=False):
-            shapes = [sizes for output in outputs if (sizes := value_info.sizes.get(output)) is not None]
+            shapes = [shape for output in outputs if (shape := value_info.sizes.get(output)) is not None]
             sizes_by_axis = [{size for size in axis if size is not None} for axis in zip(*shapes, strict=False)]
             if len(set(map(len, shapes))) > 1 or any(len(sizes) > 1 for sizes in sizes_by_axis):
                 reason = f"{_UNEQUAL_BRANCHES}, so that nothing in the model is rewritten"

@@ -18,10 +18,10 @@ from sliceport.slicing import AxisSlice
 
 
 def rules() -> Any:
-    """Return rules that compose two Slices, and that remove a Slice of all elements, from opset 10 on.
+    """Return a set of rules: two Slices become one, and a Slice of all elements is removed, from opset 10 on.
 
-    They share the arithmetic of `ComposeSlicesPass` and `RemoveIdentitySlicesPass`. Sizes are inferred when the set is
-    applied to a model, because declared sizes may be wrong. Rules that are taken out of the set have no sizes.
+    The rules share the arithmetic of `ComposeSlicesPass` and `RemoveIdentitySlicesPass`. Sizes are inferred when the
+    set is applied to a model, because declared sizes may be wrong. Rules that are taken out of the set have no sizes.
 
     Returns:
         A `RewriteRuleSet` for `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.

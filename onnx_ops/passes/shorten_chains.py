@@ -87,7 +87,7 @@ class SliceChain:
         return dropped, [i for i, axis in enumerate(axes) if axis == NEW]
 
     def _cut(self, cuts: dict[int, AxisSlice]) -> None:
-        """Add cuts of output axes. Raise Skip and add none if no single Slice of the chain's input can replace them."""
+        """Add cuts of output axes. Raise Skip and add no cut if one Slice of the chain's input cannot make all cuts."""
         if any(self.axes[axis] == NEW and not entry.is_whole(1) for axis, entry in cuts.items()):
             raise Skip("it cuts a new axis")
         entries = {self.axes[axis]: entry for axis, entry in cuts.items() if self.axes[axis] != NEW}
@@ -159,7 +159,7 @@ class ShortenChainsPass(NodePass):
             raise Skip(reasons[0])
 
     def _compose(self, links: Sequence[ir.Node], opset: int, reasons: list[str]) -> tuple[SliceChain | None, int]:
-        """Compose the nodes in `links` up to the first that does not fit. Return the chain and its number of nodes.
+        """Compose the nodes in `links` before the first that does not fit. Return the chain and its number of nodes.
 
         If a node does not fit, add the reason to `reasons`. The chain is None if the rank of its input is not known.
         """
@@ -177,7 +177,7 @@ class ShortenChainsPass(NodePass):
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> bool:
-        """Replace a chain if fewer slicing nodes remain, or as many but fewer nodes. Return whether it was replaced."""
+        """Replace a chain, and return True, if fewer slicing nodes remain, or equally many and fewer nodes in total."""
         old_slices = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not old_slices:
             return False
@@ -199,7 +199,7 @@ def build_chain(
 ) -> list[ir.Node]:
     """Return the fewest new nodes that do what a chain does with `data`. A chain that does nothing becomes an Identity.
 
-    The pass `owner` names the values between the new nodes after the output of `last`, and records their shapes. If
+    The pass `owner` records the shape of each value between the new nodes, and names it after the output of `last`. If
     `gathers` is true, a Gather may replace a Slice and a Squeeze of one axis.
     """
     dropped, added = chain.squeezed_and_new_axes()
@@ -231,7 +231,7 @@ def _find_previous(node: ir.Node) -> ir.Node | None:
 
 
 def _find_next(node: ir.Node) -> ir.Node | None:
-    """Return the only reader of a node's output, if it is one of `_LINKS`, in the same graph, and reads it as data."""
+    """Return the node that alone reads a node's output, as data, if it is one of `_LINKS` and in the same graph."""
     output = node.outputs[0]
     if output.is_graph_output() or count_uses(output) != 1:
         return None

@@ -77,7 +77,7 @@ class Siblings:
         return frozenset(part.node for splits in self.splits_by_group.values() for parts in splits for part in parts)
 
     def _choose_splits(self, parts: Sequence[Part], key: GroupKey) -> list[list[Part]]:
-        """Return the parts of each Split. Choose again among the remaining parts until `_choose_parts` finds none."""
+        """Return the parts of each Split. Choose again among the rest until `_choose_parts` finds no Split."""
         _, data, axis = key
         chosen: list[list[Part]] = []
         while len({part.node for part in parts}) > 1:
@@ -113,7 +113,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     """Return the parts of one or more Splits, each in order.
 
     The result is empty if no Split saves an operator. It is also empty if the best Split without gaps, or the best one
-    with gaps, has a part that is multiplied by the Sigmoid of another part. Further Splits like this are left out.
+    with gaps, has a part that is multiplied by the Sigmoid of another part. Any other such Split is only left out.
     """
     size = value_info.sizes[data][axis]
     assert size is not None
@@ -121,7 +121,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     tilings = _choose_whole_nodes(parts, lambda runs: find_tilings(runs, size))
     gapless = tilings[0] if tilings else []
     (gapped,) = _choose_whole_nodes(parts, lambda runs: [select_disjoint(runs)])
-    # The Split itself counts against the nodes that it replaces.
+    # The new Split is a node itself, so it saves one node fewer than it replaces.
     saved = max(_count_replaced(gapless) - 1, 0)
     more_saved = _count_replaced(gapped) - 1 - saved  # by a Split with gaps
     gap = size - sum(len(part.run) for part in gapped)
@@ -132,7 +132,7 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
         return [gapped]
     if not saved:
         return []
-    further = [tiling for tiling in tilings[1:] if _count_replaced(tiling) > 1]  # one Split for one node saves none
+    further = [tiling for tiling in tilings[1:] if _count_replaced(tiling) > 1]  # a Split for one node saves nothing
     return [gapless, *[tiling for tiling in further if not is_gated([part.output for part in tiling])]]
 
 
@@ -149,9 +149,9 @@ def is_gap_worth_copying(gap: int, data: ir.Value, axis: int, value_info: ValueI
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
-    """Return the axis that a node cuts, and its used parts, or raise one of `SKIPS` if they are not known.
+    """Return the axis that a node cuts, and its parts that are read. Raise one of `SKIPS` if they are not known.
 
-    There are no parts if one is empty or not a run of neighbours, or if a Slice cuts no axis or several.
+    The list is empty if a part is empty or not a run of neighbours, or if a Slice does not cut exactly one axis.
     """
     if node.op_type == "Split":
         spec = read_exact_split(node, opset, shape)
@@ -171,7 +171,7 @@ def read_single_axis_slice(node: ir.Node, opset: int, shape: Sizes | None) -> tu
     The result is None if the Slice does not cut exactly one axis, has a step other than 1, or selects nothing.
 
     Raises:
-        Skip, InvalidSlice, DynamicSlice: See `read_slice`; or the size of the axis is not known.
+        Skip, InvalidSlice, DynamicSlice: `read_slice` cannot read the bounds, or the size of the axis is not known.
     """
     cut = drop_whole_axes(read_slice(node, opset, shape), shape)
     if len(cut) != 1:

@@ -56,12 +56,11 @@ def simplify(
     """Run passes and optimizers over a model in turn, until no optimizer reduces the number of nodes.
 
     The passes run again after each optimizer. The new model is kept if it has fewer nodes, and no more slicing nodes,
-    than the model before. Slicing nodes are not compared if the model has functions, because optimizers inline
-    these.
+    than the model before. If the model has functions, which optimizers inline, slicing nodes are not compared.
 
     onnxscript and OnnxSlim see no floats, so that all values should stay the same bit for bit. Floats that follow from
     constants are computed if every engine computes them alike, or by onnxruntime's CPU provider if `onnxruntime` takes
-    part. `simplify` compares no values: if an optimizer changes some, only `verify_rewriting` finds them.
+    part. `simplify` compares no values: if an optimizer changes a value, only `verify_rewriting` finds this.
 
     A model with a contested If stays as it is; see `Rewriting.contested`.
 
@@ -104,7 +103,7 @@ def _optimize_in_turn(
     """Run optimizers and passes in turn until no optimizer reduces the number of nodes, as described in `simplify`.
 
     Returns:
-        The model; `report`, with the changes since; and the optimizers that failed, each with the reason.
+        The model; `report`, brought up to date; and the optimizers that failed, each with the reason.
     """
     # One pass object for all turns, because its limits of bytes apply to all turns together.
     onnxruntime_pass = FoldByOnnxruntimePass()
@@ -128,7 +127,7 @@ def _optimize_in_turn(
                 continue
             _fold_and_remove_neutral(candidate)
         candidate_report = run_passes(candidate, passes)
-        # Inlining a function may copy its slicing nodes, so their numbers are compared only without functions.
+        # Inlining a function may copy its slicing nodes, so slicing nodes count only in a model without functions.
         has_new_slices = not model.functions and candidate_report.after > report.after
         if count_nodes(candidate) < count_before and not has_new_slices:
             changes = {key: changes + candidate_report.changes[key] for key, changes in report.changes.items()}

@@ -176,7 +176,7 @@ def _pair_values(
     for node, node_copy in copies:
         for value, copy in zip(node.outputs, node_copy.outputs, strict=True):
             values[value].append(copy)
-    # All others: initializers, inputs of functions and bodies, and results of calls, whose nodes are not in the probe.
+    # All other values: initializers, inputs of functions and bodies, and results of calls that are inlined.
     others: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
     for value, copy in zip(model.graph.outputs, probe.graph.outputs, strict=True):
         others[value].append(copy)

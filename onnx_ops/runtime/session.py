@@ -124,7 +124,7 @@ def run(
 
 
 def _fill_new_memory(fill: int) -> None:
-    """Fill memory that malloc returns from now on with the byte `fill`, from 1 to 254; 0 stops this.
+    """Let malloc fill new memory with the byte `fill`, from 1 to 254. 0 stops this.
 
     This is M_PERTURB, option -6 of glibc's mallopt. With other C libraries nothing happens.
     """
@@ -136,7 +136,7 @@ def _fill_new_memory(fill: int) -> None:
 def _run_session(
     ort: Any, session: Any, inputs: Mapping[str, npt.NDArray[Any]], names: Sequence[str]
 ) -> dict[str, Value]:
-    """Run an onnxruntime session, and return the outputs with these names that can be converted to Python.
+    """Run an onnxruntime session. Return each output in `names` that can be converted to Python.
 
     Tensors are passed as OrtValues, because NumPy lacks some of ONNX's types. Strings are passed as arrays.
     """
@@ -144,7 +144,7 @@ def _run_session(
     feeds = {name: _make_feed(ort, value) for name, value in captured.items()}
     outputs: dict[str, Value] = {}
     if any(value.element == STRING for value in captured.values()):  # `run_with_ort_values` accepts no arrays
-        for name in names:  # one run for each, because an output that cannot be converted fails its run
+        for name in names:  # one run for each, because a run fails if one of its outputs cannot be converted
             outputs |= _run_for_output(session, name, feeds)
         return outputs
     for name, result in zip(names, session.run_with_ort_values(list(names), feeds), strict=True):
@@ -181,7 +181,7 @@ def _run_for_output(session: Any, name: str, feeds: Mapping[str, Any]) -> dict[s
 
 
 def _from_python(value: Any) -> Value:
-    """Convert an output of onnxruntime: a sequence or a map (keys, values) to a tuple, an empty optional to None."""
+    """Convert an output of onnxruntime: a sequence to a tuple, a map to (keys, values), an empty optional to None."""
     if isinstance(value, list):
         return tuple(map(_from_python, value))
     if isinstance(value, dict):
