@@ -124,7 +124,7 @@ class SlicingPass(ir.passes.InPlacePass):
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.
 
-        The provisional name is `sibling.name` with a suffix. The type is the type of `data`. If `sizes` is None, no sizes are set.
+        The provisional name is `sibling.name` with a suffix. The type is the type of `data`. Unknown `sizes` are None.
         """
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
