@@ -41,8 +41,8 @@ _FLATTENING_SOFTMAX = 12
 def raise_opset(model: ir.Model, version: int) -> ir.Model:
     """Return a copy of a model, converted from a lower operator set to `version`.
 
-    The copy shares the tensors. Metadata, denotations, quantization annotations and doc strings are copied from the
-    model, because onnx's converter drops most of them.
+    The copy shares the tensors of the model. It also gets the model's metadata, denotations, quantization annotations
+    and doc strings, because onnx's converter drops most of them.
 
     Raises:
         ModelError: The model has functions, which onnx's converter drops; a node might compute something else, or fail
@@ -76,7 +76,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
     if standard_opset(raised.opset_imports) != version:
         raise ModelError("onnx's version converter leaves the operator set as it is.")
     for node in model_nodes(raised):
-        # The Reshape that the converter adds after a Softmax computes the value that the Softmax computed before.
+        # A Reshape that the converter adds after a Softmax takes over the name of the Softmax's output.
         output_name = node.outputs[0].name if node.outputs else None
         if output_name in softmax_outputs and _may_lose_size_0(node):
             raise ModelError(
@@ -89,7 +89,7 @@ def raise_opset(model: ir.Model, version: int) -> ir.Model:
 def _changes_meaning(node: ir.Node, opset: int) -> bool:
     """Return whether a node may compute something else after its conversion by onnx's version converter."""
     if is_standard(node, "Hardmax"):
-        # The converter leaves a Hardmax as it is. Both versions agree if `axis` is the last axis, as -1 always is.
+        # The converter leaves a Hardmax as it is, which is right only on the last axis. Only -1 surely names that axis.
         return opset <= _FLATTENING_SOFTMAX and read_int(node, "axis", 1) != -1
     if is_standard(node, "Scan"):
         return opset <= _BATCHED_SCAN
@@ -99,18 +99,18 @@ def _changes_meaning(node: ir.Node, opset: int) -> bool:
 
 
 def _may_be_flattened(node: ir.Node, opset: int) -> bool:
-    """Return whether a node is a Softmax whose data the converter may flatten: `axis` may not be the last axis."""
+    """Return whether a node is a Softmax whose data the converter may flatten: `axis` may be before the last axis."""
     is_softmax = opset <= _FLATTENING_SOFTMAX and is_standard(node, "Softmax", "LogSoftmax")
-    return is_softmax and read_int(node, "axis", 1) != -1  # the rank may be unknown: only -1 is certainly the last axis
+    return is_softmax and read_int(node, "axis", 1) != -1  # as the rank may be unknown, only -1 is surely the last
 
 
 def _may_lose_size_0(node: ir.Node) -> bool:
-    """Return whether a node is a Reshape that the converter added and that may not keep a size of 0.
+    """Return whether a node is a Reshape that the converter added, and may change a size of 0.
 
     The converter flattens the data of a Softmax into a matrix, and restores the sizes by this Reshape. A 0 in the shape
-    of the Reshape copies the size of the matrix at the same index. That size may be another one, or may not exist.
+    of the Reshape copies the size of the matrix at the same index. That size may not be 0, or may not exist.
     """
-    # The caller finds nodes by the name of their output. Another graph may have another value of the same name.
+    # The caller finds nodes by the name of an output. Another graph may repeat the name, so the node may be any node.
     if not is_valid_operator(node, "Reshape") or node.inputs[0] is None:
         return False
     softmax = node.inputs[0].producer()
@@ -124,8 +124,8 @@ def _may_lose_size_0(node: ir.Node) -> bool:
     if sizes is None:
         return True
     # The matrix has two sizes: the product of the sizes before `axis`, which the converter counts from the front, and
-    # the product of the other sizes. So a 0 is kept at index 0 if axis 0 is before `axis`, and at index 1 if axis 1 is
-    # not. At any other index, the matrix has no size to copy.
+    # the product of the other sizes. So a 0 at index 0 is kept if it is a factor of the first product, and a 0 at
+    # index 1 if it is a factor of the second one. At any other index, the matrix has no size to copy.
     kept_indices = ({0} if axis > 0 else set()) | ({1} if axis <= 1 else set())
     may_be_0 = {index for index, size in enumerate(sizes) if not size}  # an open size may be 0
     return not may_be_0 <= kept_indices
@@ -146,7 +146,7 @@ def _repeats_elements(node: ir.Node) -> bool:
 
 
 def _convert_apart(model: bytes, version: int) -> bytes:
-    """Run `convert`, which may crash, in a child of the sandbox, unless this process is a child that may crash."""
+    """Run `convert`, which may crash, in a child of the sandbox, or here if this process is an expendable child."""
     if is_expendable():
         return convert(model, version)
     converted: bytes = supervisor.call(convert, model, version)
@@ -159,7 +159,7 @@ def convert(model: bytes, version: int) -> bytes:
 
     proto = onnx.load_model_from_string(model)
     converted = version_converter.convert_version(proto, version)
-    # The converter writes the bounds of a Clip and the value of a Pad as 32-bit floats, also for other data.
+    # The converter writes the bounds of a Clip and the value of a Pad as 32-bit floats, even if the data are not.
     if _passes_strict_inference(proto) and not _passes_strict_inference(converted):
         raise TypeError("the converted model fails onnx's strict inference")
     serialized: bytes = converted.SerializeToString()

@@ -65,7 +65,7 @@ def read_checked(path: str | os.PathLike[str], data_folder: str | os.PathLike[st
 
     Args:
         path: The file.
-        data_folder: The folder of its external data files, if it is not the folder of the model's file.
+        data_folder: The folder of the external data files; by default, the folder of `path`.
 
     Raises:
         ModelError: The file cannot be read, the model is not well-formed, or a data file is not a regular file.
@@ -136,7 +136,7 @@ def to_bytes(proto: onnx.ModelProto | onnx.TensorProto, name: str) -> bytes:
     """Return a serialized model or tensor. An error message begins with `name`.
 
     Raises:
-        ModelError: The model or tensor has more bytes than protobuf writes, or protobuf does not write it.
+        ModelError: The data have more than `MAX_BYTES` bytes, or protobuf cannot serialize the model or tensor.
         MemoryError: The bytes do not fit into memory.
     """
     try:
@@ -150,13 +150,13 @@ def to_bytes(proto: onnx.ModelProto | onnx.TensorProto, name: str) -> bytes:
 
 
 def check_size(count: int, name: str) -> None:
-    """Raise a ModelError if the data of a model or tensor are too large for protobuf; see `to_bytes`."""
+    """Raise a ModelError that begins with `name` if `count` bytes of data are too many for protobuf."""
     if count > MAX_BYTES:
         raise ModelError(f"{name} has {count} bytes of data, and protobuf writes at most {MAX_BYTES}.")
 
 
 def is_onnx_ir(model: Any) -> bool:
-    """Return whether a model is an `onnx_ir.Model`. Do not import onnx-ir for this, because that takes long."""
+    """Return whether a model is an `onnx_ir.Model`. This does not import onnx-ir, because the import takes long."""
     classes = type(model).__mro__
     return any(cls.__module__.partition(".")[0] == "onnx_ir" and cls.__name__ == "Model" for cls in classes)
 

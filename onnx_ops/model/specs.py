@@ -56,7 +56,7 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
     """
     shape = known_data_shape(node)
     spec: SliceSpec | StridedSliceSpec | SplitSpec | None = None
-    if node.op_type != "Split":  # before the shape is tested, so that a parameter in a missing file is reported first
+    if node.op_type != "Split":  # first, so that a parameter in a missing file is reported, not an unknown shape
         spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")
@@ -112,8 +112,8 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
 
     Raises:
         InvalidSlice: The data are a scalar, the number of inputs or outputs is wrong, a parameter is not valid, or
-            Split-18 has both or neither of `split` and `num_outputs`. If the node has no part sizes: the axis is out of
-            range, or cannot be divided into this number of parts. Part sizes that it has are not added up here.
+            Split-18 has both or neither of `split` and `num_outputs`. Only if part sizes are missing: the axis is out
+            of range, or cannot be divided into a part for each output. The sum of part sizes is not checked.
         DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     takes_input = _takes_sizes(opset)
@@ -155,7 +155,7 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
         sizes: The sizes of its data, None for an open one; None if the rank is open.
 
     Raises:
-        InvalidSlice: See `split_spec`; or the part sizes do not add up to the size of the axis, if that is known.
+        InvalidSlice: See `split_spec`; or the part sizes do not add up to the known size of the axis.
         DynamicSlice: See `split_spec`; or the part sizes are missing, and the size of the axis is open.
     """
     axis = read_int(node, "axis", 0)
@@ -168,8 +168,8 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
     data_name = "its data" if data is None else repr(data.name)
     if not has_part_sizes and size is None and (sizes is None or is_in_range):
         raise DynamicSlice(f"it splits axis {axis} of {data_name} evenly, and the size of that axis is not known")
-    # 0 stands for an open size, and (0,) for an open rank. `split_spec` does not use them. It uses only the size of the
-    # split axis, and only if the part sizes are not written. Then, the size is known, or the axis is out of range.
+    # `split_spec` reads only the size of the split axis, and only if the part sizes are missing. In that case, the size
+    # is known or the axis is out of range. So it never reads a 0 for an open size, or the 0 in (0,) for an open rank.
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         total = sum(spec.sizes)

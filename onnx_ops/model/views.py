@@ -143,25 +143,25 @@ class ModelView(Protocol):
         """Return `NodeInModel.origin` of a node: its function and its position there; empty outside functions."""
 
     def written_name(self, node: Any) -> str:
-        """Return the `node_name` that a node has in the file, preceded by `function.` if the node is in a function."""
+        """Return the `node_name` of a node in the file. In a function, the function's name and a dot precede it."""
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:
-        """Store the elements of a value as its `const_value`. The node that computes the value stays."""
+        """Store `array`, of element type `element`, as the `const_value` of a value. The value's node stays."""
 
     def set_shape(self, value: Any, dims: Dims) -> None:
         """Set the sizes of a value."""
 
     def set_type(self, value: Any, element: int, dims: Dims | None) -> None:
-        """Set the element type of a value, unless `element` is unknown or 0, and its sizes, unless `dims` is None."""
+        """Set the element type of a value if `element` is a known type. Set its sizes if `dims` is not None."""
 
     def detach_weights(self) -> None:
-        """Turn large or unreadable initializers of the main graph into inputs, and load small external ones.
+        """Turn large or unreadable initializers of the main graph into inputs. Load small external initializers.
 
         `IrModel` also gives names to the left-out outputs of slicing nodes.
         """
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:
-        """Serialize the model for `onnx_ops.infer.propagate`. List its values in the order of the returned facts."""
+        """Return the serialized model, and its values in the order of the facts of `onnx_ops.infer.propagate`."""
 
     def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
         """Replace a node by a constant (element type, elements) per output. No output may be an output of a graph."""
@@ -193,7 +193,7 @@ def fits(dims: Dims | None, sizes: Sequence[int]) -> bool:
 
 
 def static_sizes(dims: Iterable[object] | None) -> tuple[int, ...] | None:
-    """Return the sizes of a `Dims`, a `Sizes` or a shape. Return None unless all of them are numbers."""
+    """Return the sizes of a `Dims`, a `Sizes` or a shape. Return None unless every size is a number."""
     if dims is None:
         return None
     all_dims = list(dims)

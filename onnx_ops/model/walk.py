@@ -34,7 +34,7 @@ def graphs_in(node: NodeView) -> Sequence[Any]:
 
 
 def graphs_of(attribute: AttributeView) -> tuple[Any, ...]:
-    """Return the graphs that an attribute holds. A reference to an attribute of a function holds none."""
+    """Return the graphs that an attribute holds. A reference to an attribute of a function holds no graph."""
     if attribute.type not in (GRAPH, GRAPHS) or attribute.ref_attr_name:
         return ()
     return (attribute.value,) if attribute.type == GRAPH else tuple(attribute.value)

@@ -28,7 +28,7 @@ class AlignedRunForDirectMLPass(NodePass):
         defects = fused_slice_defects(node, opset, self.static_shape(data), self.value_info.dtype(data))
         if not defects:
             return
-        (output,) = [value for value in node.outputs if value.uses()]  # a node with this defect has only one
+        (output,) = [value for value in node.outputs if value.uses()]  # the defect needs exactly one such output
         # The Concat takes over the name of the output. A copy of the node, with a new output name, replaces the node.
         copy = ir.node(node.op_type, node.inputs, node.attributes, num_outputs=len(node.outputs), name=node.name)
         selected = copy.outputs[node.outputs.index(output)]

@@ -124,7 +124,7 @@ class SlicingPass(ir.passes.InPlacePass):
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.
 
-        The provisional name is `sibling.name` with a suffix. The type is the type of `data`. `sizes` may be None.
+        The provisional name is `sibling.name` with a suffix. The type is the type of `data`. Unknown `sizes` are None.
         """
         value.name = f"{sibling.name or ''}_part"
         mark_new(value)
@@ -146,7 +146,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """Remove a node and report it. Readers of its outputs read existing values instead.
 
         `successors` maps each used output to an existing value. For an output of the graph, an Identity copies the
-        existing value, because both must keep their names.
+        existing value, because the output and the value must keep their names.
 
         Raises:
             Skip: One output of a Split would be multiplied by the Sigmoid of another; see `would_be_gated`.
@@ -180,7 +180,7 @@ class SlicingPass(ir.passes.InPlacePass):
         """Replace a node that has one output by the nodes in `new`, and report it.
 
         The last new node gets the name of the old node, and its output replaces the old output. `replacement` names the
-        new nodes in the report. By default, the report lists their operators, without Constant if there are others.
+        new nodes in the report. By default, the report lists their operators: Constant only if there is no other.
         """
         new[-1].name = node.name
         self.replace_nodes([node], new, {node.outputs[0]: new[-1].outputs[0]})
@@ -263,7 +263,7 @@ class NodePass(SlicingPass):
         self._read_results.clear()
 
     def read_once(self, node: ir.Node, read: Callable[[], T]) -> T:
-        """Return the result of the first `read()` for a node in this run of the pass. Later calls do not call `read`.
+        """Call `read` and return its result. Later calls for the same node in this run of the pass return it again.
 
         Raises:
             Skip: `read` raised one of `SKIPS` when it was called for the node.
@@ -279,7 +279,7 @@ class NodePass(SlicingPass):
         return cast("T", result)
 
     def _visit(self, node: ir.Node, opset: int) -> None:
-        """Call `_rewrite` for a node. Skip an invalid node, and one for which `_rewrite` raises one of `SKIPS`."""
+        """Call `_rewrite` for a node. Skip the node if it is invalid, or if `_rewrite` raises one of `SKIPS`."""
         if node in self.value_info.invalid:
             self.skip(node, self.value_info.invalid[node])
             return
@@ -314,8 +314,8 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     is_stale, modified = False, True
     while modified or is_stale:
         # Inference takes longer than the passes, so it runs only after a round without changes, after a pass that
-        # reveals shapes, and in a pass that needs the newest facts. After a round without changes, all passes run once
-        # more, because not all of them used the newest facts.
+        # reveals shapes, and in a pass that needs the newest facts. When a round without changes follows a change, all
+        # passes run once more, because not all of them used the newest facts.
         if not modified:
             if not analysis.is_current:
                 analysis.infer()

@@ -59,8 +59,8 @@ def build_slice(
     Raises:
         Skip: A step is not 1, and the operator set is older than 10.
     """
-    starts, ends, steps = (list(values) for values in zip(*entries.values(), strict=True)) if entries else ([], [], [])
     axes = list(entries)
+    starts, ends, steps = ([entry[field] for entry in entries.values()] for field in range(3))
     if opset < SLICE_INPUTS_OPSET:
         for axis, step in zip(axes, steps, strict=True):
             if step != 1:

@@ -85,7 +85,7 @@ class SliceOfSplitPass(_ComposePass):
 def compose_entries(
     first: Mapping[int, AxisSlice], second: Mapping[int, AxisSlice], shape: Sizes | None
 ) -> dict[int, AxisSlice]:
-    """Return the start, end and step by axis of one slice that selects the same as two slices in a row.
+    """Return, for each axis, the start, end and step of one slice that selects the same as two slices in a row.
 
     `first` cuts data of `shape`, and `second` cuts the result.
 

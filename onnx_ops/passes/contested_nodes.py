@@ -23,7 +23,7 @@ _NUMBER = "sliceport.number"
 
 @contextmanager
 def ready_for_passes(model: ir.Model) -> Iterator[None]:
-    """Set the defaults of inputs aside for a `with` block; see `without_defaults`. At its end, remove all marks."""
+    """Remove the defaults of inputs inside the context (see `without_defaults`), and all marks at its end."""
     with without_defaults(model):
         try:
             yield
@@ -45,7 +45,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
     If any node is contested, outputs of nodes and inputs of bodies have no declared shapes in the copy.
 
     Args:
-        model: The model. A node is marked in it if its constants and declared shapes suffice to find it contested.
+        model: The model. Nodes that constants and declared shapes show to be contested are marked in it.
         inlined: Whether to inline functions in the copy.
 
     Returns:
@@ -79,7 +79,7 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
 
 
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
-    """Mark a node if engines read `copy`, which may be the node itself, differently. Return whether the mark is new."""
+    """Mark a node if engines read `copy` differently. Return whether the mark is new. `copy` may be the node itself."""
     disagreement = None if CONTESTED in node.meta else find_disagreement(copy, opset)
     if disagreement is not None:
         node.meta[CONTESTED] = disagreement

@@ -37,7 +37,7 @@ class ConvTransposeForDirectMLPass(NodePass):
             if has_computed_pads or len(pads) != 2 or pads[1] < extra:
                 self.report_change(node, None, defects)  # None: the node stays
                 return
-            # Both output_padding and a smaller pad at the end add `extra` elements to the end of the output.
+            # Like output_padding, a last pad that is smaller by `extra` adds `extra` elements to the end of the output.
             node.attributes["pads"] = ir.AttrInt64s("pads", [pads[0], pads[1] - extra])
         node.attributes.pop("output_padding")
         self.report_change(node, "ConvTranspose without output_padding", defects)

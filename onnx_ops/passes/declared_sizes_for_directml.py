@@ -13,7 +13,7 @@ from sliceport.defects.onnxruntime import FIXED_SIZE
 class DeclaredSizesForDirectMLPass(SlicingPass):
     """Remove declared sizes that the inputs leave open, because onnxruntime-directml 1.24.4 compiles nodes for them.
 
-    1. The model declares a number for a size that its inputs leave open: the number is removed, as is every other
+    1. A node has a declared size that the inputs of the model leave open: this number is removed, as is every other
        declared number that does not follow from the inputs. The report has one change, for the first such node.
 
     Given: y = Shape(Loop(1, True, x[batch],

@@ -112,7 +112,7 @@ class GraphEdits:
         for use in value.uses():
             if len(use.node.inputs) <= MANY:
                 use.node.replace_input_with(use.idx, successor)
-            elif use.node.inputs[use.idx] is value:  # otherwise an earlier use has replaced all inputs of the node
+            elif use.node.inputs[use.idx] is value:  # false if an earlier round of the loop replaced it
                 inputs = [successor if source is value else source for source in use.node.inputs]
                 _replace_all_inputs(use.node, inputs)
 
@@ -174,7 +174,7 @@ def is_used(value: ir.Value) -> bool:
 
 
 def remove_unread(value: ir.Value | None) -> None:
-    """Remove the initializer or node that defines a value unless the value is used. Repeat for the node's inputs.
+    """Unless a value is used, remove the initializer or node that defines it. Repeat this for the node's inputs.
 
     Initializers that are graph inputs stay. So do nodes that `_can_be_removed` excludes.
     """
@@ -222,14 +222,14 @@ def _has_used_output(node: ir.Node) -> bool:
 
 
 def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
-    """Copy the metadata, all of `meta`, and the doc string, if any, of a replaced value to the new value."""
+    """Copy the metadata, `meta` and doc string of a replaced value to the new value. An empty doc string is ignored."""
     value.metadata_props.update(replaced.metadata_props)
     value.meta.update(replaced.meta)  # onnx-ir keeps the quantization annotation in `meta`
     value.doc_string = replaced.doc_string or value.doc_string
 
 
 def open_unconfirmed_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Open each declared number that is not the inferred size. Keep all if a rank is unknown or the ranks differ."""
+    """Replace each declared number that is not the inferred size by None, unless a rank is open or the ranks differ."""
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
         dims = [None if isinstance(dim, int) and dim != size else dim for dim, size in pairs]

@@ -35,7 +35,7 @@ class EinsumForDirectMLPass(NodePass):
     - a tensor of unknown rank, or with a label twice;
     - sizes, not known or 0, that a Reshape can neither copy nor infer;
     - two row labels whose sizes may be 0, if there are batch labels: onnxruntime's MatMul does not broadcast 1 to 0;
-    - a tensor from a Transpose whose perm is not valid, or that each call of a function sets.
+    - a tensor from a Transpose whose perm is not valid, or is set by each call of a function.
     """
 
     op_types = ("Einsum",)
@@ -71,15 +71,15 @@ class EinsumForDirectMLPass(NodePass):
         second_sizes = dict(zip(right, shapes[1], strict=True))
         sizes = first_sizes | second_sizes
         for label in first_sizes.keys() & second_sizes.keys():
-            pair = {first_sizes[label], second_sizes[label]}  # a size of 1 is broadcast to the other size
+            pair = {first_sizes[label], second_sizes[label]}  # a number other than 1 wins: the other one is broadcast
             sizes[label] = next(iter(pair - {1, None}), None if None in pair else 1)
         first_dims, second_dims = (self.value_info.dims.get(value, ()) for value in (first, second))
         common = set(zip(left, first_dims, strict=False)) & set(zip(right, second_dims, strict=False))
-        equal = {label for label, sizes_in_copies in common if None not in sizes_in_copies}
+        equal_labels = {label for label, sizes_in_copies in common if None not in sizes_in_copies}
         first, left = _sum_out(nodes, first, left, right + output_labels, opset)
         second, right = _sum_out(nodes, second, right, left + output_labels, opset)
         if len(set(right) - set(left)) > len(set(left) - set(right)):
-            # Only the left tensor keeps its own labels as separate axes, so it has to be the one with more such labels.
+            # Only the left tensor keeps its own labels as separate axes, so it must be the one that has more of them.
             left, right, first, second = right, left, second, first
             first_sizes, second_sizes = second_sizes, first_sizes
         shared = [label for label in left if label in right]
@@ -88,19 +88,19 @@ class EinsumForDirectMLPass(NodePass):
         left_only, right_only = ("".join(label for label in term if label not in shared) for term in (left, right))
         # A Reshape that joins rows or batch labels to one axis needs to know their sizes. So they are joined only if
         # the MatMul would have too many axes. A row whose size may be 0 comes last, because the right tensor has an
-        # axis of size 1 for all other rows, and onnxruntime's MatMul does not broadcast 1 to 0.
+        # axis of size 1 for each other row, and onnxruntime's MatMul does not broadcast 1 to 0.
         row_groups = sorted(left_only, key=lambda label: not sizes[label]) or [""]
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
-        # In an Einsum, onnxruntime broadcasts each label of size 1. In a MatMul, it broadcasts only batch axes, none to
-        # a size of 0, and none if a sum has no terms. A label that shares an axis with others does not count as
-        # broadcast: only a group of one label is a key of `sizes`.
+        # In an Einsum, onnxruntime broadcasts each label of size 1. In a MatMul, it broadcasts only batch axes, but not
+        # to a size of 0, and not if a sum has no terms. A group of several labels is not a key of `sizes`, so its
+        # labels do not count as broadcast.
         broadcast_axes = batch_groups if all(sizes[label] for label in summed) else []
-        unequal = set(shared) - equal - {group for group in broadcast_axes if sizes.get(group)}
+        not_broadcast = set(shared) - equal_labels - {group for group in broadcast_axes if sizes.get(group)}
         pairs = [(first_sizes, second_sizes), (second_sizes, first_sizes)]
         repeated = [
-            {label for label in unequal if own[label] in (1, None) and other[label] != 1} for own, other in pairs
+            {label for label in not_broadcast if own[label] in (1, None) and other[label] != 1} for own, other in pairs
         ]
         left_tensor = _expand(nodes, first, left, repeated[0], second, right)
         right_tensor = _expand(nodes, second, right, repeated[1], first, left)
@@ -157,8 +157,8 @@ def _arrange(
     """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output.
 
     onnxruntime's CPU provider moves a Transpose next to the MatMul, even from before a ReduceSum. The Transpose may be
-    new, or a node of the original model. If the provider then fuses the two, and one of the last two axes is empty, the
-    process crashes. A Concat with one operand prevents this.
+    new, or a node of the original model. If the provider then fuses the Transpose with the MatMul, and one of the last
+    two axes is empty, the process crashes. A Concat with one operand prevents this.
     """
     transposed = _transpose(nodes, value, labels, "".join(groups))
     arranged = _reshape(nodes, transposed, groups, groups, sizes, opset)

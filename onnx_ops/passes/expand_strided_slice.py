@@ -31,7 +31,7 @@ class ExpandStridedSlicePass(NodePass):
 
     def _apply(self) -> None:
         super()._apply()
-        # Without a StridedSlice, the model does not need its function, and needs its domain only for other nodes.
+        # Without StridedSlice nodes, the function of StridedSlice is unused, and only other nodes may need the domain.
         if self.changes and not self.analysis.nodes_of(*self.op_types):
             model = self.analysis.model
             model.functions.pop((STRIDED_SLICE_DOMAIN, "StridedSlice", ""), None)
@@ -58,7 +58,7 @@ def _to_chain(spec: StridedSliceSpec, sizes: Sizes) -> SliceChain:
     for entry in spec.check(sizes):
         if entry.kind == "slice":
             bounds, size = _unmask(spec, entry.position), sizes[entry.axis]
-            # If the step is negative, engines disagree about a start before the first element, so it is resolved here.
+            # If the step is negative, engines disagree about a start before the first element: resolve the bounds here.
             if size is not None and bounds.step < 0:
                 bounds = AxisSlice.of(resolve_axis(*bounds, size))
             chain.entries[entry.axis] = bounds

@@ -75,15 +75,14 @@ class FoldConstantsPass(SlicingPass):
     def _is_candidate(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
         """Return whether a node may be folded if `may_fold` agrees.
 
-        The node must read only constants and outputs of `constant_nodes`, and must not be one of those that the class
-        excludes.
+        The node must read only constants and outputs of `constant_nodes`. The class must not exclude its kind.
         """
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):
             return False
         if any(CONTESTED in reader.meta for output in node.outputs for reader in output.consumers()):
-            # If a parameter of the reader became constant, onnxruntime would infer a shape for the reader's output that
-            # differs from the one that the reader computes.
+            # If a parameter of the reader became constant, onnxruntime would infer an output shape for the reader, and
+            # the reader would compute another shape.
             return False
         if not all(value.producer() in constant_nodes or self._can_be_read(value) for value in inputs):
             return False
@@ -180,7 +179,7 @@ def _find_new_constants(
 ) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
     """Yield the constants on which a node depends, directly or through other nodes, except those in `visited`.
 
-    Add these constants, and the nodes that compute the other inputs, to `visited`.
+    Add these constants and the nodes in between to `visited`. A node that is already there is not searched.
     """
     pending = [node]
     while pending:
@@ -208,7 +207,7 @@ def _run_nodes(model: ir.Model, nodes: Sequence[ir.Node]) -> Tensors:
         RunFailed: onnxruntime refuses the nodes, or fails to run them.
         MissingExtra, ChildLost: See `Side.run`.
     """
-    # `_find_new_constants` adds to `needed` the nodes on which these nodes depend.
+    # `_find_new_constants` adds the nodes on which `nodes` depend to `needed`.
     needed: set[ir.Node | ir.Value] = set(nodes)
     constants = [pair for node in nodes for pair in _find_new_constants(node, needed)]
     outputs = [output for node in nodes for output in node.outputs if is_used(output)]

@@ -158,21 +158,21 @@ class FoldSlicesPass(SlicingPass):
             return
         if sum(map(is_used, node.outputs)) == 1:  # otherwise the node stays, with its annotations
             annotate_nodes([empty], [node])
-        # The annotations of the output move to the constant. The old output stays if the node has other outputs.
+        # The annotations move to the constant. The old output, which stays if another output is used, loses them.
         annotate_value(empty.outputs[0], output)
         output.metadata_props.clear()
         output.meta.clear()
         output.doc_string = None
         self.value_info.copy_entry(empty.outputs[0], output)
         self.edits.replace_nodes(node, [], [empty], {output: empty.outputs[0]})
-        mark_new(output)  # the constant took its name, so it needs a new one
+        mark_new(output)  # the constant took over the name of the old output
         if not any(map(is_used, node.outputs)):
             self.remove_node(node)
         self.report_change(node, "Constant")
 
 
 def collect_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts]) -> dict[ir.Value, ir.TensorProtocol]:
-    """Return a tensor for each of `values` whose elements are known in `facts`."""
+    """Map values to tensors of their elements. Leave out values whose elements are not in `facts`."""
     tensors: dict[ir.Value, ir.TensorProtocol] = {}
     for value in dict.fromkeys(values):
         value_facts = facts.get(value)
@@ -184,9 +184,9 @@ def collect_tensors(values: Iterable[ir.Value], facts: Mapping[ir.Value, Facts])
 def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
     """Return the outputs of a Slice, Split or Gather of a constant. Return None if the node must stay.
 
-    Together, the outputs may have up to `LARGE_BYTES`. If the node is the only reader, the constant is removed from the
-    model. Then the outputs may have up to `_MAX_GROWTH` times the bytes of the constant, but at most `MAX_BYTES`. Only
-    the selected bytes of external data are read.
+    Together, the outputs may have up to `LARGE_BYTES`. The limit may be higher if the node is the only reader of the
+    constant, which is then removed from the model: `_MAX_GROWTH` times the bytes of the constant, but at most
+    `MAX_BYTES`. Only the selected bytes of external data are read.
     """
     data = data_of(node)
     tensor = constant(data)
@@ -230,7 +230,7 @@ _Selection = tuple[Callable[[Array], Array], int]
 def _read_selections(node: ir.Node, opset: int, shape: tuple[int, ...]) -> list[_Selection] | None:
     """Return, for each output of a node, a function that selects it from data of `shape`, and its element count.
 
-    Return None for a Gather whose indices are not constant, too many, or out of range.
+    Return None for a Gather whose indices are too many, out of range, or not constant.
 
     Raises:
         InvalidSlice, DynamicSlice: The parameters are not valid or not known.

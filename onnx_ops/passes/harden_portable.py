@@ -63,7 +63,7 @@ def harden_portably(
     Args:
         model: The model; it is changed.
         profile: The target.
-        without: Forms that the target lacks besides those of its profile, by their names in `profiles.FORMS`.
+        without: Names from `profiles.FORMS` of further forms to avoid, besides the forms that the profile excludes.
         read_as: The reading of Slices with a step below 0 and an end of INT32_MAX or INT64_MAX: `standard` or
             `onnxruntime`. If it is None, such Slices stay as they are.
         raises_opset: Whether an operator set below 13 becomes 13, if onnx can convert the model.
@@ -74,6 +74,7 @@ def harden_portably(
 
     Raises:
         ModelError: The model is not well-formed.
+        ChildLost: See `raise_opset`.
     """
     notes: list[str] = []
     opset = standard_opset(model.opset_imports)
@@ -109,7 +110,7 @@ def harden_portably(
 
 @contextmanager
 def _softmax_shapes_declared(model: ir.Model) -> Iterator[None]:
-    """Declare the inferred shapes of Softmax data without a declared shape, for the duration of a `with` block.
+    """Inside the context, declare the inferred shape of the data of each Softmax, if no shape is declared.
 
     onnx's version converter infers fewer ranks than `infer`. For a Softmax of unknown rank, it adds nodes that may fail
     at size 0.
@@ -191,6 +192,6 @@ def was_opset_raised(report: Changes) -> bool:
 
 
 def prepend_note(report: Changes, note: str) -> Changes:
-    """Return a report of `harden_portably`, which is a Hardening, with `note` before its other notes."""
+    """Return a copy of a report with `note` before the other notes. The report must be a Hardening."""
     assert isinstance(report, Hardening)
     return replace(report, notes=(note, *report.notes))

@@ -51,17 +51,17 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
 
     Each hidden node gets a unique operator, because optimizers merge equal nodes, even nodes that draw random numbers.
     Nodes of other domains are hidden, too, because optimizers look at the name of an operator but not at its domain.
-    The attributes of hidden nodes are withheld, because OnnxSlim loses lists of tensors. Only graphs stay, so that they
-    are optimized, too. Declared sizes that inference does not find become open.
+    The attributes of hidden nodes are withheld, because OnnxSlim loses lists of tensors. Only attributes with graphs
+    stay, so that the graphs are optimized, too. Declared sizes that inference does not confirm become open.
 
     Args:
-        model: The model, which is changed. Contested nodes must have `OPAQUE_DOMAIN`, float constants must be inputs.
+        model: The model, which is changed. Contested nodes must have `OPAQUE_DOMAIN`. Float constants must be inputs.
         optimizer: `ONNXSCRIPT` or `ONNXSLIM`.
     """
     facts = infer(IrModel(model))
     for value, inferred in facts.items():
         open_unconfirmed_sizes(value, inferred.dims)  # optimizers rely on declared numbers, even if these are wrong
-    for value in model.graph.initializers.values():  # `infer` has no facts about them; `optimize` leaves none in bodies
+    for value in model.graph.initializers.values():  # `infer` omits these; bodies have no initializers here
         if value.const_value is not None:
             tensor = value.const_value
             facts[value] = Facts(tensor.dtype.value, tuple(tensor.shape.numpy()), data=tensor.numpy())
@@ -80,7 +80,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         hidden += _find_miscompiled_by_onnxslim(nodes, standard_opset(model.opset_imports))
     withheld: dict[str, Mapping[str, ir.Attr]] = {}
     for number, node in enumerate(dict.fromkeys(hidden)):
-        # A node of another domain keeps the domain, because `show_nodes` moves nodes of OPAQUE_DOMAIN to ONNX's own.
+        # A node of another domain keeps it, because `show_nodes` moves nodes of OPAQUE_DOMAIN to ONNX's own domain.
         node.domain, node.op_type = usual_name(node.domain) or OPAQUE_DOMAIN, f"{_HIDDEN}{number}_{node.op_type}"
         withheld[node.op_type] = dict(node.attributes)
         for name, attribute in withheld[node.op_type].items():
@@ -128,8 +128,8 @@ def _find_contested_parameters(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
 def _find_folded_differently(nodes: Iterable[ir.Node], facts: FactsByValue) -> Iterator[ir.Node]:
     """Yield the nodes that an optimizer may fold with another result than engines compute.
 
-    The inputs of such nodes follow from initializers, to which `optimize` has turned all constants, and from the sizes
-    of other values.
+    The inputs of such nodes follow from initializers or from the sizes of other values. `optimize` has turned all
+    constants into initializers.
     """
     computed: set[ir.Value] = set()
     for node in nodes:
@@ -162,7 +162,7 @@ def _computes_alike(node: ir.Node, facts: FactsByValue) -> bool:
 
 def _read_element_types(values: Iterable[ir.Value | None], facts: FactsByValue) -> set[ir.DataType | None]:
     """Return the set of the element types of values. None stands for a type that is not known."""
-    present = [value for value in values if value is not None and value.name]  # an output without a name is left out
+    present = [value for value in values if value is not None and value.name]  # a left-out output has no name
     numbers = [facts.get(value, NO_FACTS).element for value in present]
     return {ir.DataType(number) if number else None for number in numbers}
 
@@ -207,7 +207,7 @@ def _find_miscompiled_by_onnxscript(nodes: Iterable[ir.Node], facts: FactsByValu
     - It removes a Slice of operator set 10, if the axis is open: onnx infers that the size stays the same.
     - It fails on a ScatterND with constant indices if a size of the data is open.
     - It replaces operators on sequences by operators of later operator sets.
-    - It applies the keepdims of a SplitToSequence with part sizes, although the specification ignores it there.
+    - It applies the keepdims of a SplitToSequence with part sizes, although the specification says to ignore it.
     """
     flattened: set[ir.Value | None] = set()
     for node in nodes:

@@ -84,7 +84,7 @@ def read_split(node: ir.Node, opset: int, shape: Sizes | None) -> SplitSpec:
 
     Raises:
         Skip: Engines read the node differently.
-        InvalidSlice, DynamicSlice: The part sizes are not known, not valid, or do not add up to the size of the axis.
+        InvalidSlice, DynamicSlice: See `split_spec_with_open_sizes`.
     """
     _check_uncontested(node, opset, shape)
     return split_spec_with_open_sizes(node, opset, shape)
@@ -110,7 +110,7 @@ def read_gather(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, ra
 
     Raises:
         Skip: The size of the axis is not known; or the indices are not a constant list or scalar, cannot be read, are
-            too many or out of range, or are not an arithmetic progression.
+            too many or out of range (before opset 11 also if negative), or are not an arithmetic progression.
         InvalidSlice, DynamicSlice: The attribute `axis` is not valid, or stands for an attribute of the function.
     """
     tensor = None if node.inputs[1] is None else constant(node.inputs[1])
