@@ -31,8 +31,7 @@ def run_with_other_values(
 
     If the model does not run with all defaults replaced, the defaults that are not integers are replaced first. Then up
     to `_MAX_ONE_BY_ONE` integer inputs are replaced one by one. They may hold indices or sizes, and then the model runs
-    with few other values. All inputs keep their defaults if the runs take longer than `_SECONDS`, or if the engine
-    lacks memory.
+    with few other values. If the runs exceed `_SECONDS`, or if the engine lacks memory, all inputs keep their defaults.
 
     Args:
         runnable: The model.

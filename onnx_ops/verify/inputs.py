@@ -78,7 +78,7 @@ def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
 
 
 def list_replaceable_inputs(model: ir.Model) -> list[ir.Value]:
-    """Return the inputs of the main graph that have a default. Before IR version 4, initializers are constants instead."""
+    """Return the inputs of the main graph with a default. Before IR version 4, initializers are constants instead."""
     has_defaults = model.ir_version >= REPLACEABLE_VERSION
     return [value for value in model.graph.inputs if has_defaults and value.is_initializer()]
 
