@@ -61,7 +61,7 @@ def build_function() -> onnx.FunctionProto:
 
 
 def embed_function(model: ir.Model) -> bool:
-    """Add the operator's function to a model that uses the operator but lacks the function. Return whether it changed.
+    """Add the operator's function to a model that needs it but lacks it. Return whether the model changed.
 
     Runtimes without the operator can then run the model. Left-out strides become a list of ones, and left-out masks
     become 0.
@@ -89,7 +89,7 @@ def embed_function(model: ir.Model) -> bool:
 def _add_unit_strides(node: ir.Node) -> None:
     """Add an explicit `strides` input of ones, as long as `begin` and of its type.
 
-    If the type of `begin` is not known, the ones are INT64. That is enough, as the function casts all lists to INT64.
+    If the type of `begin` is not known, the strides are INT64. That is enough, as the function casts all lists.
     """
     begin = node.inputs[1]  # None only in an invalid node
     begin_tensor = None if begin is None else constant(begin)
