@@ -39,7 +39,7 @@ def register() -> None:
     if onnx.defs.has("StridedSlice", DOMAIN):
         return
     onnx.defs.register_schema(_make_schema())
-    # onnx crashes at the end of the process if a schema with a function in Python is still registered.
+    # onnx crashes at the end of the process if a schema with inference in Python is still registered.
     atexit.register(deregister)
 
 
@@ -61,13 +61,13 @@ def build_function() -> onnx.FunctionProto:
 
 
 def embed_function(model: ir.Model) -> bool:
-    """Add the operator's function to a model that uses the operator without it. Return whether the model changed.
+    """Add the operator's function to a model that needs it but lacks it. Return whether the model changed.
 
     Runtimes without the operator can then run the model. Left-out strides become a list of ones, and left-out masks
     become 0.
 
     Raises:
-        UsageError: The model's standard operator set is below 14. `ExpandStridedSlicePass` does without the function.
+        UsageError: The model's standard operator set is below 14. `ExpandStridedSlicePass` may remove the operator.
     """
     nodes = list(filter(is_strided_slice, model_nodes(model)))
     key = (DOMAIN, "StridedSlice", "")
@@ -89,7 +89,7 @@ def embed_function(model: ir.Model) -> bool:
 def _add_unit_strides(node: ir.Node) -> None:
     """Add an explicit `strides` input of ones, as long as `begin` and of its type.
 
-    If the type of `begin` is not known, INT64 is used. The types may differ: the function casts all lists to INT64.
+    If the type of `begin` is not known, the strides are INT64. That is enough, as the function casts all lists.
     """
     begin = node.inputs[1]  # None only in an invalid node
     begin_tensor = None if begin is None else constant(begin)
@@ -175,9 +175,9 @@ def _infer_output(context: Any) -> None:
 
 
 def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
-    """Return the dims of the output for data of `dims`. Return None if the number of entries is not known.
+    """Return the dims of the output for data of `dims`. Return None if the length of `begin` is not known.
 
-    The rank depends only on the masks and this number. A size also depends on the elements of the inputs.
+    This length, the rank of the data and the masks determine the rank. Sizes also depend on the indices themselves.
 
     Raises:
         InvalidSlice: The inputs or masks break the rules of the operator.

@@ -41,7 +41,7 @@ def backend() -> Backend:
     The environment variable SLICEPORT_BACKEND forces a kind: `python` or `native`.
 
     Raises:
-        UsageError: The variable has another value, or requests native operators, which are missing.
+        UsageError: The variable has another value, or it is `native` and no native operators can be loaded.
     """
     requested = os.environ.get(VARIABLE, "")
     if requested not in ("", "python", "native"):

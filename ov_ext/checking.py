@@ -78,8 +78,8 @@ def _check_built_in(view: BuiltInNode) -> _Findings:
             yield defect, "fragile", "wrong if an axis that it walks backward has size 0"
         else:
             yield defect, "defect", ""
-    if view.steps is None or None in view.steps:  # The step is input 3.
-        detail = f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"
+    if view.steps is None or None in view.steps:
+        detail = f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"  # Input 3 is the step.
         yield REPORTED["step at run time"], "fragile", detail
     wide_parameters = dict.fromkeys(name for source in view.inputs[1:] if (name := _find_wide_parameter(source)))
     if wide_parameters:
@@ -87,7 +87,7 @@ def _check_built_in(view: BuiltInNode) -> _Findings:
 
 
 def _find_wide_parameter(source: ov.Output) -> str:
-    """Return the name of the 64-bit Parameter whose values an index input has, or "" if it has other values."""
+    """Return the name of the 64-bit Parameter from which an index input gets its values, or "" if there is not one."""
     node = source.get_node()
     while node.get_type_name() in _KEEP_VALUES:
         node = node.input_value(0).get_node()
@@ -96,10 +96,10 @@ def _find_wide_parameter(source: ov.Output) -> str:
 
 
 def _check_sliced_inputs(node: ov.Node) -> _Findings:
-    """Yield a finding for each sliced input of a Loop or TensorIterator whose `start` the CPU plugin ignores.
+    """Yield a finding for each sliced input of a Loop or TensorIterator if the CPU plugin ignores its `start`.
 
-    The plugin begins at 0 or, with a negative stride, at the last index of the last whole part. On an axis
-    of open size that index is not known, so with a negative stride each `start` but -1 is reported.
+    The plugin begins at 0 or, with a negative stride, at the last index of the last whole part. If the size is open,
+    this index is not known. Each `start` but -1 is then reported for a negative stride.
     """
     for port in node.get_input_descriptions():
         if isinstance(port, SliceInputDescription):
@@ -114,9 +114,10 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
 
 
 def _reads_inputs(iterator: ov.Node) -> bool:
-    """Return whether the body of a TensorIterator reads a sliced input or, for a single iteration, any input.
+    """Return whether the body of a TensorIterator reads a sliced input.
 
-    The CPU plugin drops all other inputs, and runs one iteration if no sliced input is left.
+    If there is only one iteration, or if no input is sliced, any input that the body reads counts. The CPU plugin drops
+    inputs that the body does not read, and runs one iteration if no sliced input is left.
     """
     body, ports = iterator.get_function(), iterator.get_input_descriptions()
     read = {source.get_node().get_instance_id() for node in body.get_ordered_ops() for source in inputs_of(node)}

@@ -44,7 +44,7 @@ def compare(
 
     Model.evaluate computes the expected outputs. If Model.evaluate fails, or a known defect makes it wrong for a node,
     all engines and Model.evaluate are compared with the specification instead. An engine does not run a node if a known
-    defect would end the engine's process. A difference that a known defect explains names that defect.
+    defect would end the engine's process. If known defects explain a difference, the comparison names them.
 
     The arguments are those of `sliceport.compare`. The engine `openvino` always takes part. By default, the engines of
     the format and all validators that are ready take part.

@@ -68,8 +68,8 @@ class BuiltInNode:
             shape = self.inputs[0].get_partial_shape()
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
-        # If the rank is open, any axis may be empty, so only the strides of sliced axes matter. The entries that slice
-        # an axis are the same at every rank that all entries fit, such as `count`.
+        # If the rank is open, any axis may be empty, so only the strides of sliced axes matter. Which entries slice an
+        # axis does not depend on the rank, so any rank that is large enough will do, such as `count`.
         entries = self.entries if self.rank is not None else self._entries_at_rank(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
 
@@ -83,7 +83,7 @@ class BuiltInNode:
         return build_custom(self.node)
 
     def entry_may_reverse_empty_axis(self, entry: Entry) -> bool:
-        """Return whether an entry slices, with a stride that may be negative, an axis that may be empty."""
+        """Return whether an entry slices an axis that may be empty, with a stride that may be negative."""
         if entry.kind != "slice":
             return False
         shape = self.inputs[0].get_partial_shape()
@@ -123,7 +123,7 @@ def find_split_defects(node: ov.Node, data_dependent: Container[int]) -> Iterato
     element = data.get_element_type().get_type_name()
     if element in SUB_BYTES:
         yield table.SPLIT_EVALUATED
-        # The CPU plugin folds a Split of constants as Model.evaluate does.
+        # The CPU plugin converts `_UNPACKED` types to bytes, but it folds a Split of constants as Model.evaluate does.
         if element not in _UNPACKED or data.get_node().get_instance_id() not in data_dependent:
             yield table.SPLIT_ON_CPU
 
@@ -217,9 +217,9 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _infer_for_plugin(view: BuiltInNode) -> ov.PartialShape:
-    """Return the exact shape of the output, for open axes of at most INT32_MAX elements.
+    """Return the exact shape of the output if no open axis has more than INT32_MAX elements.
 
-    The CPU plugin narrows indices to 32 bits, so it slices no longer axes. Raise InvalidSlice as `build_custom` does.
+    The CPU plugin cannot slice longer axes: it narrows indices to 32 bits. Raise InvalidSlice as `build_custom` does.
     """
     data, *indices = view.inputs
     bounds = map(bounds_of, data.get_partial_shape())
@@ -241,7 +241,7 @@ def _may_be_scalar(view: BuiltInNode) -> bool:
 
 
 def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
-    """Return whether the CPU plugin's 32-bit floats may round a size. They hold only some integers above 2**24."""
+    """Return whether the CPU plugin's 32-bit floats may round a size. Such floats skip some integers above 2**24."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
     return bool(size.get_min_length() > _FLOAT_EXACT)  # Sizes that may also be smaller are not reported.

@@ -60,12 +60,13 @@ class WholeModels(OpenVINOEngine):
         """
         from ov_ext.run_model import run_model
 
-        # The other engine runs the model by Model.evaluate, which does not compile it.
+        # The engine `openvino` runs the model by Model.evaluate, which does not compile it.
         return run_model(model, inputs, options, is_compiled=self.name == "openvino-cpu")
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
         """Return the cause if the CPU plugin fails in its default type but not in f32, or else ""; see `NamesCause`."""
-        if self.name != "openvino-cpu" or "precision" in options or fails({**options, "precision": "f32"}):
+        has_default_type = self.name == "openvino-cpu" and "precision" not in options
+        if not has_default_type or fails({**options, "precision": "f32"}):
             return ""
         return "the plugin computes in a narrower type on this machine: with precision=f32 the result is right"
 

@@ -90,8 +90,7 @@ def read_with_shapes(model: Any, shapes: Mapping[str, Sequence[int]] | None = No
 
     Raises:
         UsageError: `model` is of another type; see also `bind_shapes` and `backend`.
-        ModelError: See `read_model`.
-        MemoryError: See `read_model`.
+        ModelError, MemoryError: See `read_model`.
     """
     if isinstance(model, ov.Model):
         copy = model.clone()

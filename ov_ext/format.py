@@ -61,7 +61,7 @@ class OpenVINO:
             yield diagnose_native()
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
-        """Return the declared shapes of the inputs of a model, a path or an `openvino.Model`; see `DeclaresShapes`."""
+        """Return the declared shapes of the inputs of `model`, which may be a path; see `DeclaresShapes`."""
         from ov_ext import read_model
         from ov_ext.read import input_dims
 

@@ -24,7 +24,7 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
     Operators, attributes, functions, domains and external data files keep their names.
 
     A weight is a tensor of several floats, or of several integers of at most 8 bits, but not the scales of a Resize.
-    Its finite elements become normal random numbers with the old mean and standard deviation, clipped to the old range.
+    Its finite elements are drawn from a normal distribution with the old mean and deviation, clipped to the old range.
 
     The copy itself contains its random weights. All other tensors of external data files stay in these files, which are
     in `data_folder`.
@@ -74,7 +74,7 @@ def _randomise(tensor: onnx.TensorProto, data_folder: str, random: np.random.Gen
 
 
 def _rename(message: Any, names: dict[str, str]) -> None:
-    """Replace the names in one protobuf message, without the messages inside it, and remove its `_DESCRIPTIONS`.
+    """Replace the names in a protobuf message, but not in messages inside it, and remove its `_DESCRIPTIONS`.
 
     `names` maps old names to new ones. Missing names are added.
     """

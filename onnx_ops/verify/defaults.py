@@ -27,12 +27,11 @@ _SECONDS = 60.0
 def run_with_other_values(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array]
 ) -> tuple[InputRun | None, tuple[str, ...]]:
-    """Run a model, and replace the defaults of as many inputs as possible by other values.
+    """Run a model with other values in place of the defaults of as many inputs as possible.
 
     If the model does not run with all defaults replaced, the defaults that are not integers are replaced first. Then up
-    to `_MAX_ONE_BY_ONE` integers are replaced one by one, because an integer may be an index or a size, for which the
-    model runs on few values only. All inputs keep their defaults if the runs take longer than `_SECONDS`, or if the
-    engine lacks memory.
+    to `_MAX_ONE_BY_ONE` integer inputs are replaced one by one. They may hold indices or sizes, and then the model runs
+    with few other values. If the runs exceed `_SECONDS`, or if the engine lacks memory, all inputs keep their defaults.
 
     Args:
         runnable: The model.
@@ -51,7 +50,7 @@ def run_with_other_values(
         if value.name not in inputs and value.const_value is not None
     }
     variants = {name: choices for name, tensor in defaults.items() if (choices := _other_values(tensor))}
-    # No other value of an empty default exists, so it needs no sentence.
+    # An empty default has no other value, so the sentence does not name it.
     without_variants = [name for name, tensor in defaults.items() if name not in variants and tensor.size]
     integers = [name for name in variants if defaults[name].dtype.is_integer()]
     not_integers = [name for name in variants if name not in integers]
@@ -114,7 +113,7 @@ def _other_values(tensor: ir.TensorProtocol) -> list[Array]:
 
 
 def _other_integers(default: Array, dtype: ir.DataType) -> list[Array]:
-    """Return two or three arrays: the integers plus 1, the integers minus 1, and their reverse if it differs.
+    """Return the integers plus 1, the integers minus 1 and, if this changes them, the integers in reverse order.
 
     An integer at the end of its range is changed by 1 in the other direction.
     """

@@ -76,7 +76,7 @@ class OnnxruntimeDML:
         from onnx_ops.verify.runnable import find_weights
 
         device = self._device or _shared_device(adapter)
-        # A search runs many parts of a model that fail, and retries would run each part at least twice. `find_refusals`
+        # In a search, many parts of a model fail, and retries would run each of them at least twice. `find_refusals`
         # repeats only the parts that it reports.
         with device.without_retries():
             weights = find_weights(model)

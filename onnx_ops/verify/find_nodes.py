@@ -33,7 +33,7 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
     the number of runs grows with the number of nodes of the refused operators, not with the size of the model.
 
     `message` is the error of the provider for the whole model on `inputs`. If --timeout ends the search, one more
-    finding is about the whole model. All cases run again on a new host program, and only a second refusal is reported.
+    finding is about the whole model. Finally, each part is tried on a new host program, and dropped if it runs there.
     """
     dml, cpu = _open_sides(device)
     # The values that the next search need not compute: the inputs of the model, and the outputs of refused nodes.
@@ -45,7 +45,7 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
             found = Search(graph, dml, cpu, values, result).run()
             if found is None:
                 break
-            # Prefer the case of one node. If the provider fuses several nodes, its message names the fused node.
+            # Prefer a node that fails alone, even with another message: for fused nodes, the message names the fusion.
             first = found.alone or found
             if first.main_node in [case.main_node for case in cases]:
                 break  # the search finds the same node again
@@ -69,11 +69,11 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
 
 
 def _run_rest(graph: OnnxGraph, dml: Side, values: Mapping[str, Array], cases: Sequence[Case]) -> Result:
-    """Run the model on the provider without the nodes whose outputs are in `values`. Return the outputs or the failure.
+    """Run the rest of the model on the provider: the nodes whose outputs `values` lacks. Return outputs or the failure.
 
     Return {} if no output is left, or if `values` lacks a value that the remaining nodes read.
     """
-    # Nodes before a refused node may be refused, too. They run because the inputs of refused nodes become outputs.
+    # The inputs of refused nodes become outputs, so that nodes before them also run: these may be refused, too.
     read_names = [name for case in cases for name in case.main_node.reads]
     outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
     rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values)
@@ -83,9 +83,9 @@ def _run_rest(graph: OnnxGraph, dml: Side, values: Mapping[str, Array], cases: S
 def _find_refused_alone(
     graph: OnnxGraph, first: Case, dml: Side, cpu: Side, values: Mapping[str, Array]
 ) -> Iterator[Case]:
-    """Yield a case for each other node with the operator of `first` that is refused alone, with a similar message.
+    """Yield a case for each other node of the same operator that is refused alone with a message like that of `first`.
 
-    Nothing is yielded if `first` has several nodes or is inside a body, or if the CPU provider fails on its inputs.
+    Skip nodes whose inputs the CPU provider does not compute, and all nodes if `first` has several or is in a body.
     """
     others = [
         i for i, node in enumerate(graph.nodes) if node.op_type == first.culprit.op_type and i not in first.numbers
@@ -103,7 +103,7 @@ def _find_refused_alone(
 def find_differences(
     device: Device, graph: OnnxGraph, inputs: Mapping[str, Array], outputs: Sequence[str]
 ) -> tuple[Finding, ...]:
-    """Find the first node that the provider computes differently on the way to each output.
+    """Find, for each output, the first node leading to it that the provider computes differently from the CPU.
 
     An output gets no finding of its own if it differs only because of a node found for an earlier output. If no part
     differs alone, a finding names only the output. After --timeout, a last finding names the remaining outputs.

@@ -33,14 +33,14 @@ _MAX_INDEX = 100
 def make_inputs(
     model: ir.Model, shapes: InputShapes, given: Mapping[str, Array], seed: int, attempt: int = 0
 ) -> dict[str, Array]:
-    """Make an array for each input of the main graph that has no initializer; keep the given ones.
+    """Return the given arrays, and a random array for each other input of the main graph without an initializer.
 
     In attempt 0, random integers are below the known sizes of the axes that they index by Gather or GatherElements.
 
     Args:
         model: The model, its functions inlined.
-        shapes: Sizes by name, for inputs with open sizes. Sizes of outputs of nodes must follow from those of inputs.
-        given: Arrays that are used as they are. Inputs with a default may have one, too.
+        shapes: Shapes by name, for inputs with open sizes. A shape for an output of a node is only checked.
+        given: Arrays by name, for any inputs, including inputs with a default.
         seed: The seed of the random arrays.
         attempt: See `ModelToRun.make_inputs`.
 
@@ -78,7 +78,7 @@ def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
 
 
 def list_replaceable_inputs(model: ir.Model) -> list[ir.Value]:
-    """Return the inputs of the main graph that have a default. Before IR version 4, an initializer is a constant."""
+    """Return the inputs of the main graph with a default. Before IR version 4, initializers are constants instead."""
     has_defaults = model.ir_version >= REPLACEABLE_VERSION
     return [value for value in model.graph.inputs if has_defaults and value.is_initializer()]
 

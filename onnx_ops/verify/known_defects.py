@@ -22,7 +22,7 @@ from sliceport.wording import count_of
 
 
 def known_defects(node: Resolved, engine: str) -> list[Defect]:
-    """Return the defects of an engine that `harden_for_directml` finds in a model of one node; [] for StridedSlice."""
+    """Return the defects that a node has on an engine, as `harden_for_directml` finds them; [] for StridedSlice."""
     if not isinstance(node.spec, SliceSpec | SplitSpec):
         return []
     report = harden_for_directml(from_proto(build_model(node, output_names(node))))
@@ -32,7 +32,7 @@ def known_defects(node: Resolved, engine: str) -> list[Defect]:
 def explain_findings(findings: Sequence[Finding], proto: onnx.ModelProto) -> tuple[Finding, ...]:
     """Return findings on the DirectML provider with the known defects that explain them.
 
-    A refusal may hide known defects of any node. So after a refusal, each defect without a finding becomes a finding.
+    After a refusal, which may hide known defects of any node, each known defect that no finding names gets a finding.
 
     Args:
         findings: The findings.
@@ -60,8 +60,8 @@ def _explain(
 ) -> Finding:
     """Return a finding with the known defects of its node.
 
-    If values differ, the defects of the node's producers are added. `sources` maps each node to its producers, and
-    `changes` each node to its changes by hardening.
+    If values differ, the defects of the node's producers are added. `sources` maps nodes to their producers, and
+    `changes` maps nodes to the changes that hardening makes to them.
     """
     # A fusion computes a node together with its producers, so defects of producers may show in the node's output.
     nodes = [finding.node, *(sources.get(finding.node, ()) if finding.kind == "different" else ())]

@@ -130,7 +130,7 @@ class OnnxGraph:
         """Return a model of the nodes with these numbers, which computes `outputs` from `inputs`; see `Graph`."""
         proto = self._empty_model()
         chosen = [self._nodes[i] for i in sorted(nodes)]
-        # A constant of this graph may be an output, too. The argument `constants` is different: it has computed values.
+        # An output may be a constant of this graph. The argument `constants` holds computed values instead.
         read_names = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
         self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)
@@ -155,10 +155,10 @@ class OnnxGraph:
         graph.initializer.extend(self._weights[name] for name in names if name in self._weights)
 
     def _make_value_type(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
-        """Return the type of the input or output `name` of a smaller model, whose value is `array`.
+        """Return the type that the value `name` gets as an input or output of a smaller model. `array` is its value.
 
         The sizes are those of the array if shapes are fixed or if no size of the original model's inputs is open.
-        Otherwise, a size is a number only if the original model declares the number that the array has.
+        Otherwise, a size of the array stays a number only where the original model declares the same number.
         """
         element = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype).value
         declared = self._types[name].tensor_type.shape.dim if name in self._types else ()
@@ -251,7 +251,7 @@ class OnnxGraph:
                 carried = [computed[value.name] for value in graph.output[: len(carried)]]
 
     def _value_of(self, name: str, values: Mapping[str, Array]) -> Array:
-        """Return the elements of a constant, or the array of a computed value, which `values` has by name."""
+        """Return the value `name`: the elements of a constant, or else the computed array in `values`."""
         if name in self._weights:
             return Tensor(self._weights[name], self._folder).numpy()
         if name in self._constant_nodes:
@@ -282,7 +282,7 @@ class OnnxGraph:
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the defects of the engine, and those of invalid nodes, that `check` finds in a model; see `Graph`."""
+        """Return the defects that `check` finds in a model: those of the engine and of invalid nodes; see `Graph`."""
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
         # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
@@ -319,7 +319,7 @@ class OnnxGraph:
                     weight = Tensor(tensor, model.data_folder)
                     if not weight.is_external and len(tensor.raw_data) < _LARGE_BYTES:
                         continue
-                    # The key of an external weight is its position, because reading its bytes for each cut takes long.
+                    # Equal keys share bytes. The key of an external weight is its position, because hashing takes long.
                     key = str(tensor.external_data) if weight.is_external else hashlib.sha256(tensor.raw_data).digest()
                     if key not in offsets:
                         offsets[key] = file.seek(-(-file.tell() // _ALIGNMENT) * _ALIGNMENT)  # rounded up
@@ -346,7 +346,7 @@ def _is_constant(node: onnx.NodeProto) -> bool:
 
 
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:
-    """Return an array as a TensorProto. In strings, surrogates stand for bytes that are not UTF-8."""
+    """Return an array as a TensorProto. Surrogates in strings become the bytes that they stand for."""
     if array.dtype.kind in "OU":
         texts = [one if isinstance(one, bytes) else str(one).encode("utf-8", "surrogateescape") for one in array.flat]
         return onnx.TensorProto(name=name, data_type=STRING, dims=array.shape, string_data=texts)

@@ -119,8 +119,8 @@ class _ModelRun:
 def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
     """Compare a node on each engine in all runs of the model.
 
-    Return one comparison for each engine: the first that is not clean, or the first of all if every one is clean. A
-    folded node has one comparison, because no engine runs it.
+    For each engine, return its first comparison that is not clean, or its first comparison if all are clean. A folded
+    node has one comparison, because no engine runs it.
     """
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
@@ -161,8 +161,8 @@ def _run_model(
 ) -> tuple[list[_ModelRun], tuple[str, ...]]:
     """Run the model with the defaults of its inputs and, if possible, with other values.
 
-    Return these runs, and notes about the defaults that were kept. If the main graph has no node to compare, the model
-    does not run, and the only run has no values.
+    Return these runs, and notes about the defaults that were kept. If the main graph has no node to compare, return one
+    empty run instead, without running the model.
     """
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
@@ -227,7 +227,7 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> 
     assert isinstance(node, Folded)
     # Not strict, because a node in a branch that is never taken has no constants.
     folded = [(name, data) for name, data in zip(node.outputs, node.constants, strict=False) if name in values]
-    # Bodies are not run, and floats may be folded in another order than they are computed in.
+    # The run has no values of bodies. For floats, folding may use another order of operations than the run.
     if node.scope or not folded or node.element in _INEXACT:
         return Comparison(lowered, "", "folded")
     for name, data in folded:

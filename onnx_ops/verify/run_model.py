@@ -40,9 +40,9 @@ def run_model(
     The arguments are those of `Format.run_on_directml`.
 
     Raises:
-        UsageError: An argument does not fit the model, or see `embed_function`.
+        UsageError: An argument does not fit the model; see also `embed_function`.
         ModelError: The model or its data cannot be read, or onnxruntime's CPU provider cannot run it.
-        DeviceError: DirectML is not installed; or see `run_on`.
+        DeviceError: DirectML is not installed; see also `run_on`.
         MissingExtra, MemoryError, ChildLost: See `verify_rewriting`; only if `against` is true.
     """
     check_path(path, "model")
@@ -82,7 +82,7 @@ def run_on(
         DeviceError: The program that hosts DirectML cannot be started or does not accept the inputs, or a data file is
             too short.
         ModelError: The model cannot be serialized.
-        MissingExtra: onnxruntime is not installed or cannot be loaded, and nodes are to be found.
+        MissingExtra: `locates` is true, and onnxruntime is not installed or cannot be loaded.
     """
     names, graph = model.outputs, OnnxGraph(model.proto, data_folder=model.data_folder)
     facts, whole = dml.facts(), model.whole()
@@ -96,7 +96,7 @@ def run_on(
         if locates and not isinstance(error, HostTimedOut) and _runs_anything(dml):
             say("looking for the nodes that DirectML refuses")
             refusals = find_refusals(dml, graph, arrays, str(error))
-        refusals = refusals or (_describe_failed_run(error, is_compared=expected is not None),)
+        refusals = refusals or (_describe_failed_run(error, has_expected=expected is not None),)
         findings = explain_findings(refusals, model.proto)
         return ModelRun(facts, (), (), findings, {}, tuple(dml.transient))
     results = dict(zip(names, values, strict=True))
@@ -113,11 +113,11 @@ def run_on(
     return ModelRun(facts, tuple(nodes), outputs, findings, results, tuple(dml.transient))
 
 
-def _describe_failed_run(error: CallFailed | HostDied, *, is_compared: bool) -> Finding:
-    """Return the finding about a model that does not run. Without a comparison, add how to find the cause."""
+def _describe_failed_run(error: CallFailed | HostDied, *, has_expected: bool) -> Finding:
+    """Return the finding about a model that does not run. Without expected outputs, say how to find the cause."""
     failure = "refuses the model" if isinstance(error, CallFailed) else "does not run the model"
     message = f"the DirectML provider {failure} ({str(error).rstrip('.')})."
-    if not is_compared:
+    if not has_expected:
         message += f" {spell('against=True', f'--against {onnxruntime_cpu.NAME}')} finds the nodes that cause this."
     return Finding("refused", "", "", message)
 

@@ -95,10 +95,9 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
         findings = checked.findings
         # `to_ir` sorts the graphs and makes sizes below 0 open, so `proto` has to be written again to match `model`.
         is_changed |= bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
-    proto = checked.proto
-    if embed_function(model) or is_changed:
-        proto = serialize(model)
-    elif checked.findings.data_files:  # Loading the tensors must not change the given model.
+    is_changed |= embed_function(model)
+    proto = serialize(model) if is_changed else checked.proto
+    if checked.findings.data_files and not is_changed:  # Loading the tensors must not change the given model.
         proto = onnx.ModelProto()
         proto.CopyFrom(checked.proto)
     with path_in_errors(checked.path):
@@ -126,7 +125,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
     inline_functions(complete)
     weights = [value.const_value for value in complete.graph.initializers.values()]
     large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}
-    # Of the tensors in other files, onnxruntime reads only initializers of the main graph, so all others are loaded.
+    # Load all but large weights: from data files, onnxruntime reads only initializers of the main graph.
     with path_in_errors(checked.path):
         load_externals([(tensor, put) for tensor, put in external_ir_tensors(complete) if id(tensor) not in large])
     name_left_out_outputs(complete)

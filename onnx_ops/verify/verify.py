@@ -64,8 +64,8 @@ def verify_rewriting(
     """Compare a model with its rewritten form, on onnxruntime's CPU provider, bit for bit.
 
     Both run with several seeds, several sizes of open axes, and other values than the defaults of inputs. They run
-    without graph optimisation. If the original model also runs with graph optimisation, both also run with it. Floats
-    may then differ by rounding, because fusions round differently. If the names of inputs or outputs or the element
+    without graph optimisation and, if the original model runs with it, a second time with it. In the second runs,
+    floats may differ by rounding, because fusions round differently. If the names of inputs or outputs or the element
     types of inputs differ, only this difference is returned, and nothing runs.
 
     Args:
@@ -96,8 +96,8 @@ def verify_rewriting(
     other_run, notes = run_with_other_values(original, reference, runs[0].inputs)
     verifier.notes.extend(notes)
     if other_run is not None:
-        # The first run decides which engines are compared, so it stays first. A comparison ends at the first
-        # difference, so the run with other values comes before runs with other seeds and sizes.
+        # The first run stays first, because it decides which trials take part. The run with other values comes next,
+        # before other seeds and sizes, because the comparison ends at the first run with a difference.
         runs.insert(1, other_run)
     return verifier.compare(runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)))
 

@@ -41,7 +41,7 @@ class HardeningVerification(Verification):
         return super().to_json() | more
 
     def __str__(self) -> str:
-        # If DirectML ran, the findings of `after` describe the differences, too.
+        # If DirectML ran, the findings of `after` below describe the differences, so they are not listed here.
         lines = [*self.notes] if self.after and self.differences else [super().__str__()]
         for title, runs in (("before", self.before), ("after", self.after)):
             for run in runs:
@@ -63,7 +63,7 @@ def verify_hardening(
     """Compare a model with its hardened form.
 
     On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider, the hardened model
-    must compute what the original model computes on the CPU provider, within the tolerances of `run_on`. Other seeds
+    must compute what the original model computes on the CPU provider, within a tolerance for rounding. Other seeds
     and sizes are tried only on the CPU provider. If the DirectML provider refuses only nodes that its adapter cannot
     compile, the result is that of the CPU provider, with a note that counts these nodes by operator.
 
@@ -71,7 +71,7 @@ def verify_hardening(
 
     Raises:
         DeviceError: DirectML is not installed, or the program that hosts it failed.
-        NotVerified: The provider does not run the hardened model; or see `verify_rewriting`.
+        NotVerified: The DirectML provider does not run the hardened model; see also `verify_rewriting`.
         UsageError, ModelError, MissingExtra, MemoryError, ChildLost: See `verify_rewriting`.
     """
     with open_provider() as dml:
