@@ -274,7 +274,7 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
 
 
 def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
-    """Return the part of an array for each iteration, at most `_MAX_ITERATIONS`. `start` and `end` are inclusive."""
+    """Return the parts of an array for the first `_MAX_ITERATIONS` iterations. `start` and `end` are inclusive."""
     size = array.shape[slices.axis]
     start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
     count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)

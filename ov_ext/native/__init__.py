@@ -59,7 +59,7 @@ def find_library(openvino: str) -> Library:
 
 
 def cached_folder(openvino: str) -> Path:
-    """Return the cache folder of the library built from these sources for a release of openvino on this platform."""
+    """Return the cache folder for the library of a release of openvino, the present sources and this platform."""
     release = re.sub(r"[^\w.-]", "_", openvino)
     return user_cache() / "openvino" / f"{release}-{sysconfig.get_platform()}-{hash_sources()[:12]}"
 
