@@ -22,7 +22,7 @@ def register(core: ov.Core) -> None:
     """Let a Core read IR files and import compiled models that contain operators of ov_ext.
 
     The Core then also reads ONNX Slice and `ov_ext::StridedSlice` as these operators. `backend` chooses between the
-    operators in C++ and in Python. Models that hold operators of the other kind run as well.
+    operators in C++ and in Python. Models that hold operators of the kind not chosen run as well.
 
     Args:
         core: The Core. Registering twice does no harm.
@@ -56,7 +56,7 @@ def _convert_slice(using: Backend, node: Any) -> list[ov.Output]:
     if len(inputs) == 1:
         names = ["starts", "ends", "axes"] if node.has_attribute("axes") else ["starts", "ends"]
         inputs += [as_constant(np.array(node.get_attribute(name), np.int64)) for name in names]
-    data, starts, ends, axes, steps = [*inputs, None, None][:5]  # the last two are optional
+    data, starts, ends, axes, steps = [*inputs, None, None][:5]  # axes and steps are optional
     arguments = [data, starts, ends, ones_like(starts) if steps is None else steps]
     return make_node(SLICE, arguments if axes is None else [*arguments, axes], using=using).outputs()  # type: ignore[no-any-return]
 
@@ -65,7 +65,7 @@ def _convert_strided_slice(using: Backend, node: Any) -> list[ov.Output]:
     """Convert `ov_ext::StridedSlice`."""
     inputs = [_get_input(node, i) for i in range(node.get_input_size())]
     masks = Masks.of({name: node.get_attribute(name) for name in MASK_ATTRIBUTES if node.has_attribute(name)})
-    while inputs and inputs[-1] is None:  # the optional strides may have the name ""
+    while inputs and inputs[-1] is None:  # A model may leave out the strides by naming them "".
         inputs.pop()
     return make_node(STRIDED_SLICE, inputs, masks, using=using).outputs()  # type: ignore[no-any-return]
 

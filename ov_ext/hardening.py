@@ -1,4 +1,4 @@
-"""Hardening: operators that OpenVINO computes correctly replace the slicing nodes that it computes wrongly."""
+"""Hardening: the replacement of slicing nodes that OpenVINO computes wrongly by nodes that it computes correctly."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def harden(model: ov.Model) -> Hardening:
     """Rewrite the slicing nodes that the CPU plugin or Model.evaluate computes wrongly, and no others.
 
     A node that triggers a defect of `sliceport.defects.openvino` is rewritten, or only reported if no replacement is
-    right. Defects that only show when the model runs (`handling` is `unseen`) are not found. The replacement consists
-    of built-in operators, so that `ovc`, C++ and `benchmark_app` run the model. If the built-in operators have defects
-    too, an operator of ov_ext replaces the node. For the names that replaced nodes keep, see `use_custom_ops`.
+    right. Defects that only show when the model runs (their `handling` is `unseen`) are not found. The replacement
+    consists of built-in operators, so that `ovc`, C++ programs and `benchmark_app` run the model. If these operators
+    have a defect as well, an operator of ov_ext replaces the node. For the names that are kept, see `use_custom_ops`.
 
     Args:
-        model: The model, which is changed in place, as are bodies of If, Loop and TensorIterator.
+        model: The model. It is changed in place, also in bodies of If, Loop and TensorIterator.
 
     Returns:
-        The changes with their reasons, some without a replacement (see `Change`), and the invalid nodes, which stay.
+        The changes with their reasons, and the invalid nodes, which stay. So does a node whose `replacement` is None.
 
     Raises:
         UsageError: See `backend`.
@@ -46,7 +46,7 @@ def harden(model: ov.Model) -> Hardening:
     changes: list[Change] = []
     invalid: list[InvalidNode] = []
     node_count = 0
-    # The CPU plugin ends the process if the body of a TensorIterator reads no input, as if a Constant is its result.
+    # The CPU plugin ends the process if a TensorIterator's body reads no input. So no empty result in it is a constant.
     iterators = [node for _, node in nodes_with_scope(model) if node.get_type_name() == "TensorIterator"]
     iterated = {node.get_instance_id() for each in iterators for _, node in nodes_with_scope(each.get_function())}
 
@@ -79,8 +79,8 @@ def _build_replacement(
 ) -> tuple[ov.Node | None, str | None]:
     """Build the replacement of a node, and name its operators. Return (None, None) if no operator is right.
 
-    The replacement is a Constant if the result is empty and `may_be_constant`, else built-in operators if they are
-    right, else the operator of ov_ext. Raise InvalidSlice if the node breaks the rules of its operator.
+    A node with an empty result becomes a Constant if `may_be_constant` is true. Otherwise, built-in operators are
+    preferred to the operator of ov_ext. Raise InvalidSlice if the node breaks the rules of its operator.
     """
     output = view.custom_node.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
@@ -91,8 +91,8 @@ def _build_replacement(
     if view.element in SUB_BYTES:
         return _replace_sub_byte(view, custom)
     if MANY_ELEMENTS in triggered:
-        selected = _build_splits(view)
-        return custom if selected is None else (selected, "VariadicSplit")
+        splits = _build_splits(view)
+        return custom if splits is None else (splits, "VariadicSplit")
     # No built-in slicing operator is right for a node that triggers one of these three defects.
     if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(triggered):
         explicit = _slice_with_clamped_constants(view) if view.op == "Slice" else _expand_to_explicit_entries(view)
@@ -102,7 +102,7 @@ def _build_replacement(
 
 
 def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
-    """Return whether a replacement, the nodes from `inputs` up to `node`, triggers a defect itself."""
+    """Return whether a node of a replacement triggers a defect. The replacement reaches from `inputs` to `node`."""
     if kind_of(node) in BUILT_IN and find_defects(BuiltInNode(node)):
         return True
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
@@ -174,14 +174,14 @@ def _build_whole_slice(data: ov.Output) -> ov.Node:
 def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None:
     """Build a StridedSlice with one explicit entry for each axis and each new axis.
 
-    A Slice in front of it handles the entries that a StridedSlice computes wrongly: backward slices of axes that may be
-    empty, and axes that are shrunk by an index known at run time only. A Gather could shrink these axes, too, but it
-    divides by the size of the axis, which may be 0. If no entry remains, there is no StridedSlice. Data of open rank
-    get an Unsqueeze instead, and scalars a Reshape. A node with only `keep` entries becomes a Slice of all data.
+    A Slice in front of it handles the entries that a StridedSlice computes wrongly. They slice backward along an axis
+    that may be empty, or shrink an axis by an index that is known only at run time. (A Gather could shrink an axis, but
+    divides by its size, which may be 0.) If the StridedSlice would keep all axes, it is left out. If the node keeps all
+    axes, a Slice of all data replaces it. Data of open rank get an Unsqueeze instead, and scalars a Reshape.
 
     Returns:
-        The replacement with the names of its operators. None if the number of entries is not known, if the Slice has a
-        masked bound and no known step, or if the rank is not known and the node does anything but add axes.
+        The replacement with the names of its operators. None if the number of entries is not known, if an entry of the
+        Slice has a masked bound and an unknown step, or if the rank is not known and the node does not only add axes.
     """
     if view.count is None:
         return None
@@ -201,7 +201,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
         starts_stops_steps = [_join_values(values) for values in zip(*arguments, strict=True)]
         output = opset8.slice(output, *starts_stops_steps, _constant([entry.axis for entry in sliced_first])).output(0)
         operators.append("Slice")
-    # The Slice does all that reversed entries do. They become kept axes, which have no position in the inputs.
+    # The Slice does all that reversed entries do, so they become `keep` entries, which have no position in the inputs.
     entries = [Entry("keep", -1, entry.axis) if entry in reversed_entries else entry for entry in view.entries]
     if any(entry.kind != "keep" for entry in entries):
         output = _build_strided_slice(view, output, entries, preselected).output(0)
@@ -210,7 +210,7 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
 
 
 def _build_unsqueeze(view: BuiltInNode) -> tuple[ov.Node, str] | None:
-    """Build an Unsqueeze and name it, or return None unless the node only adds axes. `view.count` must be known."""
+    """Build and name the Unsqueeze of a node that only adds axes, or return None. `view.count` must be known."""
     bits = list(zip(view.aligned_masks.ellipsis, view.aligned_masks.new_axis, strict=True))
     kinds = ["ellipsis" if ellipsis else "new" if new else "other" for ellipsis, new in bits]
     if "other" in kinds or "new" not in kinds:
@@ -256,7 +256,7 @@ def _build_strided_slice(
 
     The entries of `preselected` shrink their axis to element 0, the only one that the Slice before the new node leaves.
     """
-    # The Slice before changes only axes whose entries are now `keep` or `shrink`, so `shape` holds for all others.
+    # The Slice before the new node changes only axes whose entries are `keep` or `shrink`. `shape` is right for others.
     shape = view.inputs[0].get_partial_shape()
     # Any slice of an axis of size 0 is the whole axis.
     whole = {entry for entry in entries if entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0)}
@@ -264,7 +264,7 @@ def _build_strided_slice(
     new_axis_mask, shrink_axis_mask = (tuple(int(each.kind == kind) for each in entries) for kind in ("new", "shrink"))
 
     def build_mask(bits: Sequence[int]) -> tuple[int, ...]:
-        # Whole axes ignore their bounds. Shrunk axes get no bits, because the plugin misreads a begin mask on them.
+        # A bit lets a whole axis ignore its bound. Shrunk axes get no bits: the plugin misreads a begin mask on them.
         return tuple(bits[entry.position] if entry in sliced else int(entry in whole) for entry in entries)
 
     begin_mask, end_mask = build_mask(view.aligned_masks.begin), build_mask(view.aligned_masks.end)
@@ -284,8 +284,8 @@ def _index_list(
 ) -> ov.Output:
     """Return the list of begin (`index` 0), end (1) or strides (2) for entries of a StridedSlice.
 
-    An entry whose element is not read is None and gets 1. A preselected entry, which only occurs in begin, gets 0,
-    because the Slice before the new node leaves one element of the entry's axis.
+    None stands for an entry whose element is not read, and gets 1. A preselected entry, which only occurs in begin,
+    gets 0, because the Slice before the new node leaves one element of the entry's axis.
     """
     positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
     values = view.index_values[index] if index < len(view.index_values) else []
@@ -332,7 +332,7 @@ def _constant_element(view: BuiltInNode, index: int, entry: Entry) -> int | None
 
 def _clamp(value: int, input_index: int) -> int:
     """Clamp an element to the range that every engine reads alike. Index input 2 holds the steps."""
-    # A step of -2^31 or below ends the process, because the CPU plugin divides INT32_MIN by -1.
+    # For a step of -2^31 or below, the CPU plugin divides INT32_MIN by -1, which ends the process.
     least = -_INT32_MAX if input_index == 2 else INT64_MIN
     return min(max(value, least), INT64_MAX)
 

@@ -52,12 +52,12 @@ class SlicedSize(NamedTuple):
 def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: int | None) -> SlicedSize:
     """Return the bounds of the size of an axis after slicing.
 
-    If the step is known, the bounds are as tight as possible. Only a very large size of an unbounded axis is widened.
+    If the step is known, the bounds are as tight as possible. Only a very large upper bound may be widened to infinity.
 
     For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
     end of the axis. For a fixed size, it is monotonic in start and in stop among the negative indices, and among the
-    others. So the extremes lie at the bounds, at the indices -1 and 0, and at the sizes at which an index meets an end
-    of the axis.
+    indices from 0 on. So the extremes lie at the bounds, at the indices -1 and 0, and at the sizes at which an index
+    meets an end of the axis.
 
     Args:
         axis: Bounds of the axis's size.
@@ -93,10 +93,10 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
 def check_shrunk_index(position: int, axis: int, size: Bounds, index: Bounds) -> None:
     """Check that an index may be in range, given the bounds of the index and of the size of the axis.
 
-    An index that is in range for one size is in range for greater sizes. `position` is the index's position in `begin`.
+    The greatest size decides, because it allows the most indices. `position` is the index's position in `begin`.
 
     Raises:
-        InvalidSlice: Every index is out of range for every size.
+        InvalidSlice: Every possible index is out of range for every possible size.
 
     >>> check_shrunk_index(1, 1, Bounds(2, 4), Bounds(3, 9))
     >>> check_shrunk_index(1, 1, Bounds(2, 4), Bounds(5, 5))

@@ -51,7 +51,8 @@ class OneNode:
         try:
             node = self._make_model(is_custom=False).get_results()[0].input_value(0).get_node()
             if kind_of(node) in SPLITS:
-                return list(find_split_defects(node, [node.input_value(0).get_node().get_instance_id()]))
+                data = node.input_value(0).get_node()  # a Parameter
+                return list(find_split_defects(node, data_dependent=[data.get_instance_id()]))
             return find_defects(BuiltInNode(node))
         except (InvalidSlice, RuntimeError):  # OpenVINO refuses the node, and each engine reports why.
             return []
@@ -73,7 +74,8 @@ class OneNode:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
             raise ModelError(f"the node was not run, because this engine ends the process on such a node ({reasons}).")
         try:
-            model, tensors = self._make_model(is_custom=engine == OURS.name), [self._make_tensor(data)]
+            model = self._make_model(is_custom=engine == OURS.name)
+            tensors = [self._make_tensor(data)]
             outputs = infer(model, tensors, {}) if engine == OPENVINO_CPU else evaluate(model, tensors)
             return [np.array(output.data).reshape(-1).view(np.uint8) for output in outputs]
         except RuntimeError as error:
@@ -110,7 +112,7 @@ class OneNode:
         return ov.Model(self._build_node([data.output(0), *indices], is_custom).outputs(), [data], "node")
 
     def _build_node(self, inputs: list[ov.Output], is_custom: bool) -> ov.Node:
-        """Build the node on other inputs. If `is_custom`, a Slice or StridedSlice is the operator of ov_ext."""
+        """Build the node on other inputs. If `is_custom`, a Slice or StridedSlice becomes the operator of ov_ext."""
         kind = kind_of(self._node_in_model)
         if kind == ("Split", "opset1"):
             return opset1.split(*inputs, self._node_in_model.get_output_size())

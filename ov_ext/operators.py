@@ -97,7 +97,7 @@ def make_node(
 
     Raises:
         InvalidSlice: The inputs or masks break the rules of the operator.
-        UsageError: See `backend`; only without `using`.
+        UsageError: See `backend`, which is called if `using` is None.
     """
     using = backend() if using is None else using
     if using.path is None:  # operators in Python
@@ -137,8 +137,7 @@ def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
         InvalidSlice: A mask holds a number that does not fit into 64 bits. Only 0 and 1 are valid.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # Only masks with a number beyond 64 bits are checked here. The native operator checks the others after its inputs,
-    # as the Python operator does.
+    # Only masks with a number beyond 64 bits are checked here. The native operator checks others, after its inputs.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()

@@ -67,12 +67,12 @@ class OpenVINOGraph:
         # Maps the `_key` of a value to its name. A Constant has a name only if a Result reads it.
         self._names: dict[tuple[str, int], str] = {}
         nodes: list[GraphNode] = []
-        results = [_key(result.input_value(0)) for result in model.get_results()]
+        result_keys = [_key(result.input_value(0)) for result in model.get_results()]
         for position, node in enumerate(model.get_ordered_ops()):
             kind = node.get_type_name()
-            for index, output in enumerate(node.outputs() if kind != "Result" else ()):
+            for index, output in enumerate(node.outputs()):
                 key = _key(output)
-                if kind != "Constant" or key in results:
+                if kind != "Result" and (kind != "Constant" or key in result_keys):
                     node_name = node.get_friendly_name()  # may be the name of other nodes, too
                     choices = (name_of(output), f"{node_name}:{index}", f"{node_name}:{position}:{index}")
                     self._names[key] = next(name for name in choices if name not in self._outputs_by_name)
@@ -83,7 +83,7 @@ class OpenVINOGraph:
         self.nodes: Sequence[GraphNode] = nodes
         self.parameters = model.inputs
         self.inputs: Sequence[str] = [self._names[_key(value)] for value in self.parameters]
-        self.results = [self._names[key] for key in results]
+        self.results = [self._names[key] for key in result_keys]
         self.outputs: Sequence[str] = list(dict.fromkeys(self.results))
 
     def _describe(self, node: ov.Node) -> GraphNode:
@@ -157,7 +157,7 @@ class OpenVINOGraph:
         array = load_array(place.with_suffix(".npy"))
         position, index = self._outputs_by_name[name]
         dtype = numpy_type(self._model.get_ordered_ops()[position].output(index).get_element_type())
-        if array.dtype.kind == "U":
+        if array.dtype.kind == "U":  # strings
             return array.astype(object)
         # NumPy saves types that it lacks as raw bytes.
         return array.view(dtype) if array.dtype.kind == "V" and dtype is not None else array
@@ -173,7 +173,7 @@ class OpenVINOGraph:
             branch = 0 if arrays[0].item() else 1  # Input 0 is the condition, and body 0 the then branch.
             ports = op.get_input_descriptions(branch)
             arguments = {port.body_parameter_index: arrays[port.input_index] for port in ports}
-            if all(array is not None for array in arguments.values()):  # otherwise NumPy lacks a type
+            if all(array is not None for array in arguments.values()):  # None stands for a type that NumPy lacks.
                 graph = OpenVINOGraph(op.get_function(branch).clone())  # the branch itself belongs to the If
                 yield _make_body(("then_branch", "else_branch")[branch], graph, arguments)
         elif all(array is not None for array in arrays):
@@ -241,7 +241,7 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
     merged = [port for port in ports if isinstance(port, MergedInputDescription)]
     counts = list(map(len, parts.values()))
     graph = OpenVINOGraph(op.get_function().clone())
-    counter, condition = -1, -1  # the parameter with the number of the iteration, and the result that is the condition
+    counter, condition = -1, -1  # the indices of the parameter for the iteration's number and of the condition's result
     if op.get_type_name() == "Loop":
         counter, condition = op.get_special_body_ports()
         trip_count, is_entered = arrays[0].item(), arrays[1].item()
@@ -274,7 +274,7 @@ def _make_body(title: str, graph: OpenVINOGraph, arguments: Mapping[int, Any]) -
 
 
 def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
-    """Return the part of an array for each iteration, at most `_MAX_ITERATIONS`. `start` and `end` are inclusive."""
+    """Return the parts of an array for the first `_MAX_ITERATIONS` iterations. `start` and `end` are inclusive."""
     size = array.shape[slices.axis]
     start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
     count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)

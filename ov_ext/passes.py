@@ -77,7 +77,7 @@ def note_operators(model: ov.Model) -> None:
 def name_unnamed_nodes(model: ov.Model) -> None:
     """Name the nodes that have no name, so that the file of a model has the same bytes in every process.
 
-    Otherwise OpenVINO's name for such a node contains the number of nodes that the process has built before it.
+    OpenVINO's own name for such a node contains the number of nodes that the process has built before the node.
     """
     # `get_name` returns OpenVINO's own name, which is also the friendly name of a node without a name.
     used_names = {name for node in model.get_ops() if (name := node.get_friendly_name()) != node.get_name()}
@@ -148,7 +148,7 @@ def masks_of(node: ov.Node) -> Masks:
 
 
 def build_custom(node: ov.Node, inputs: list[ov.Output] | None = None) -> ov.Node:
-    """Build the operator of ov_ext for a built-in node, on the same or other `inputs`, and with the same name.
+    """Build the operator of ov_ext for a built-in node. The name is kept, as are the inputs if `inputs` is None.
 
     Raises:
         InvalidSlice: The node breaks the rules of its operator.

@@ -84,7 +84,7 @@ def name_of(value: ov.Output) -> str:
 
 @with_openvino_lock
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """Read the slicing nodes, built-in or of ov_ext, of a model and of its bodies, in topological order."""
+    """Read the slicing nodes of a model and of its bodies, built-in ones and those of ov_ext, in topological order."""
     constants, hint = _find_constants(model), _shapes_hint(model)
     return [
         _read_node(node, scope, hint, is_constant=node.get_instance_id() in constants)
@@ -113,11 +113,10 @@ def _find_constants(model: ov.Model) -> set[int]:
     for _, node in nodes_with_scope(model):  # in topological order
         kind, sources = node.get_type_name(), inputs_of(node)
         inner = [each.get_type_name() for body in bodies_of(node).values() for _, each in nodes_with_scope(body)]
+        is_constant = kind == "Constant"
         if kind == "ShapeOf":
             is_constant = sources[0].get_partial_shape().is_static
-        elif not sources or not _NEVER_CONSTANT.isdisjoint([kind, *inner]):
-            is_constant = kind == "Constant"
-        else:
+        elif sources and _NEVER_CONSTANT.isdisjoint([kind, *inner]):
             is_constant = all(source.get_node().get_instance_id() in constants for source in sources)
         if is_constant:
             constants.add(node.get_instance_id())

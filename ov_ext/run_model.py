@@ -44,7 +44,7 @@ def run_model(
 
 
 def _match_inputs(model: ov.Model, names: Sequence[str]) -> Sequence[str]:
-    """Return the name of each input of the model that OpenVINO read. OpenVINO drops ONNX inputs that no node reads."""
+    """Return the name from `names` for each input of `model`. OpenVINO drops ONNX inputs that no node reads."""
     matches = [next((name for name in names if name in port.get_names()), "") for port in model.inputs]
     if "" not in matches and len(set(matches)) == len(matches):
         return matches

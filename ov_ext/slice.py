@@ -54,7 +54,7 @@ class Slice(SlicingOp):
         Raise InvalidSlice if an axis is out of range or named twice, or if there are more axes than `rank`.
 
         Args:
-            axes_bounds: A list of the bounds of the elements of the input `axes`; empty if there is no such input.
+            axes_bounds: A list whose only item is the bounds of the input `axes`; empty if there is no such input.
             count: The number of sliced axes.
             rank: The rank of the data.
         """

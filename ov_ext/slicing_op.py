@@ -56,7 +56,7 @@ class _Cache:
         self._last: tuple[list[ov.Output], _Results] | None = None
 
     def get_for_constants(self, sources: list[ov.Output]) -> _Results | None:
-        """Return the results, cached or new, for Constants of indices. Return None if a source is not a Constant."""
+        """Return the results for index inputs, cached or new. Return None unless all `sources` are Constants."""
         last = self._last
         if last is not None and last[0] == sources:
             return last[1]
@@ -210,8 +210,8 @@ class SlicingOp(ov.Op):
                 _copy_special_elements(element, region, data, outputs[0])
                 return True
             source = data.data
-            # OpenVINO passes a TensorVector. Reading the index tensors in it takes longer than copying a small tensor.
-            # So the cache is first searched by the Constants at the inputs, without reading their elements again.
+            # OpenVINO passes a TensorVector. Reading its index tensors takes longer than copying a small tensor, so the
+            # cache is first searched by the Constants at the inputs. Other callers may pass other indices than these.
             is_from_openvino = type(inputs) is TensorVector
             cached = self._cache.get_for_constants(self._index_sources()) if is_from_openvino else None
             if cached is None:
@@ -302,7 +302,7 @@ class SlicingOp(ov.Op):
         # dimension, because equal shapes may have different symbols.
         dims_or_axes = [dimension(bounds) if axis is None else axis for bounds, axis in output_sizes]
         self.set_output_type(0, element, _join_dimensions(shape, dims_or_axes))
-        # Elements of a list may have bounds, too, which must be set each time. So the shape of a list is not cached.
+        # If the data are a list, the bounds of the output's elements must be set each time, so the shape is not cached.
         if len(shape) != 1 and results is not None:
             _store_in_cache(results.shapes, str(shape), dims_or_axes)
         if len(shape) == 1 and all(index is not None for index in indices):

@@ -73,7 +73,7 @@ def as_constant(array: Array) -> ov.Node:
 def as_indices(values: list[int]) -> ov.Node:
     """Return a constant of indices, of type i32 if all of them fit, or else of type i64.
 
-    INT64_MAX and INT64_MIN fit, because the greatest and least 32-bit integer stand for them; see `to_index_list`.
+    The greatest and least 32-bit integers stand for INT64_MAX and INT64_MIN, not for themselves; see `to_index_list`.
     """
     to_narrow = {far: value for value, far in _WIDENED.items()}
     if all(value in to_narrow or _INT32_MIN < value < _INT32_MAX for value in values):
@@ -221,7 +221,7 @@ def _list_sources(last: ov.Node) -> list[ov.Node] | None:
     """Return `last` and the nodes that it is computed from. The inputs of a ShapeOf are left out.
 
     Return None if one of these nodes is not known before the model runs, such as a Parameter: OpenVINO then has no
-    bounds. Doing this for each index of a network that depends on its data takes quadratic time; see `DataDependent`.
+    bounds. If many indices depend on data, calling this for each of them takes quadratic time; see `DataDependent`.
     """
     nodes: dict[int, ov.Node] = {}
     pending = [last]

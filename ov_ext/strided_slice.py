@@ -62,7 +62,7 @@ class StridedSlice(SlicingOp):
     ) -> list[tuple[Bounds, int | None]] | None:
         """Return the bounds of each output size, and the input axis of the same size; see `SlicingOp`."""
         count = self.entry_count()
-        if count is None:  # Which mask bits apply is then open, and so is the rank of the output.
+        if count is None:  # Without a count, the mask bits that apply, and so the rank of the output, are not known.
             return None
         begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]  # strides are 1 by default
         masks = self._masks.align(count)

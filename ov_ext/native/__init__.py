@@ -59,7 +59,7 @@ def find_library(openvino: str) -> Library:
 
 
 def cached_folder(openvino: str) -> Path:
-    """Return the cache folder of the library built from these sources for a release of openvino on this platform."""
+    """Return the cache folder for the library of a release of openvino, the present sources and this platform."""
     release = re.sub(r"[^\w.-]", "_", openvino)
     return user_cache() / "openvino" / f"{release}-{sysconfig.get_platform()}-{hash_sources()[:12]}"
 
@@ -93,7 +93,7 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def _describe_problem(folder: Path, record: dict[str, Any], openvino: str) -> str | None:
-    """Return why the library in `folder` does not fit the release `openvino`, as the end of a sentence, or None."""
+    """Return why the release `openvino` cannot use the library in `folder`, as a sentence's end, or None if it can."""
     if record.get("openvino") != openvino:
         return f"is built for openvino {record.get('openvino')} and not for {openvino}, which is loaded"
     if record.get("sources") != hash_sources():

@@ -170,7 +170,7 @@ def _run_cmake(arguments: Sequence[str]) -> None:
 
 
 def _find_reason(stdout: str, stderr: str) -> str:
-    """Return, as one short line, the output of a failed run from the first "error" on, or else its last three lines."""
+    """Return a failed run's output as one short line: the lines from the first "error" on, or else the last three."""
     # CMake's own errors are on stderr. Ninja prints the errors of the compiler on stdout.
     lines = [line.strip() for line in (*stderr.splitlines(), *stdout.splitlines())]
     # CMake begins lines about its progress by "-- ", and those that name its log files by "See also".
