@@ -89,7 +89,7 @@ def _build_replacement(
         return ov.op.Constant(output.get_element_type(), output.get_shape(), []), "Constant"
     custom = (view.custom_node, f"ov_ext.{view.op}")
     if view.element in SUB_BYTES:
-        return _replace_sub_byte(view, custom)
+        return _replace_sub_byte(view, custom, may_be_constant=may_be_constant)
     if MANY_ELEMENTS in triggered:
         splits = _build_splits(view)
         return custom if splits is None else (splits, "VariadicSplit")
@@ -108,14 +108,16 @@ def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
     return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
 
 
-def _replace_sub_byte(view: BuiltInNode, custom: tuple[ov.Node, str]) -> tuple[ov.Node | None, str | None]:
+def _replace_sub_byte(
+    view: BuiltInNode, custom: tuple[ov.Node, str], *, may_be_constant: bool
+) -> tuple[ov.Node | None, str | None]:
     """Return the replacement of a node whose elements are smaller than a byte, and the name of the operator.
 
-    The replacement is a constant if data and indices are known, or else `custom`, the operator of ov_ext. Return
-    (None, None) if ov_ext does not compute elements of this type, or refuses the node.
+    The replacement is a constant if data and indices are known and `may_be_constant` is true, or else `custom`, the
+    operator of ov_ext. Return (None, None) if ov_ext does not compute elements of this type, or refuses the node.
     """
     data = view.inputs[0].get_node()
-    if data.get_type_name() != "Constant" or view.at_run_time:
+    if data.get_type_name() != "Constant" or view.at_run_time or not may_be_constant:
         return (None, None) if view.element in REFUSED_ELEMENTS else custom
     output = view.custom_node.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())

@@ -144,7 +144,7 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     classes to probabilities, a type that onnx-ir lacks.
     """
     read_names = {name for node in all_proto_nodes(checked.proto.graph) for name in node.input}
-    outputs = {value.name: i for i, value in enumerate(checked.proto.graph.output) if value.name not in read_names}
+    outputs = {value.name for value in checked.proto.graph.output} - read_names
     zip_maps = [node for node in checked.proto.graph.node if (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap")]
     zip_maps = [node for node in zip_maps if len(node.input) == len(node.output) == 1 and node.output[0] in outputs]
     if not zip_maps:
@@ -153,7 +153,8 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     proto.CopyFrom(checked.proto)
     for node in zip_maps:
         (source,), (name,) = node.input, node.output
-        proto.graph.output[outputs[name]].CopyFrom(onnx.ValueInfoProto(name=source))
+        for output in [each for each in proto.graph.output if each.name == name]:
+            output.CopyFrom(onnx.ValueInfoProto(name=source))
         proto.graph.node.remove(node)
         kept = f"its input {source!r} is compared in place of {name!r}, which is not a tensor"
         announce(f"ZipMap {node.name or name!r} is left out: {kept}")

@@ -159,6 +159,21 @@ def test_empty_output_in_a_tensor_iterator_is_no_constant() -> None:
     assert CORE.compile_model(model, "CPU")([np.ones((2, 3), np.float32)])[0].shape == (2, 0)
 
 
+def test_part_of_a_constant_in_a_tensor_iterator_is_no_constant() -> None:
+    """Its start is known, but comes from the shape of the only input that the body reads."""
+    data = ov.op.Constant(ov.Type.u4, ov.Shape([8]), list(range(8)))
+
+    def read_shape(part: ov.Node) -> ov.Node:
+        start = opset8.slice(opset8.shape_of(part), *map(constant, ([0], [1], [1], [0])))
+        cut = make("Slice", [data, start, *map(constant, ([5], [1], [0]))], ours=False)
+        return opset8.unsqueeze(opset8.convert(cut, "f32"), constant([0]))
+
+    source = parameter([3, 4])
+    model = ov.Model([iterate(source, 0, 1, 1, -1, 0, read_shape).output(0)], [source], "m")
+    assert [change.replacement for change in harden(model).changes] == ["ov_ext.Slice"]
+    assert CORE.compile_model(model, "CPU")([np.ones((3, 4), np.float32)])[0].tolist() == [[1, 2, 3, 4]] * 3
+
+
 def test_invalid_node_is_left_and_reported() -> None:
     """Shape inference accepts lists of some floats as indices."""
     source = parameter([4])

@@ -124,6 +124,12 @@ def test_input_without_a_shape_has_open_sizes() -> None:
     assert not any(dim.HasField("dim_value") for dim in dims)
 
 
+def test_zip_map_that_writes_two_outputs_of_the_model_is_left_out() -> None:
+    nodes = "p = Neg(x)  maps = ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1, 2]>(p)"
+    proto = parse(f"(float[2, 3] x) => (maps, maps) {{ {nodes} }}", **{"ai.onnx.ml": 3})
+    assert [value.name for value in read_complete_model(proto).proto.graph.output] == ["p", "p"]
+
+
 def test_input_of_a_zip_map_is_compared(tmp_path: Path) -> None:
     """scikit-learn's exports return a sequence of maps from classes to probabilities."""
     nodes = "[neg] p = Neg (x)  [zip] maps = ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1, 2]> (p)  [exp] e = Exp (p)"
