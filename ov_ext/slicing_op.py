@@ -185,7 +185,7 @@ class SlicingOp(ov.Op):
     # Called by OpenVINO.
 
     def validate_and_infer_types(self) -> None:
-        """Set the type and shape of the output, and the bounds of its elements if the data are a list with such bounds.
+        """Set the type and shape of the output. If the bounds of the data's elements are known, slice these, too.
 
         Raises:
             InvalidSlice: The inputs or attributes break the rules of the operator.

@@ -57,6 +57,21 @@ def count_of(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
+def format_bytes(count: int) -> str:
+    """Return a number of bytes in a unit in which it is less than 1024, up to GiB.
+
+    >>> format_bytes(1536)
+    '1.5 KiB'
+    """
+    if count < 2**10:
+        return count_of(count, "byte")
+    number, units = count / 2**10, ["KiB", "MiB", "GiB"]
+    while round(number, 1) >= 2**10 and len(units) > 1:  # rounded, so that the text is never "1024.0 KiB"
+        number /= 2**10
+        units.pop(0)
+    return f"{number:.1f} {units[0]}"
+
+
 def list_names(names: Iterable[str], limit: int = 8) -> str:
     """Format names for a sentence: sorted, quoted, and at most `limit` of them.
 

@@ -185,7 +185,7 @@ def _has_nan(array: Any) -> bool:
 
 
 def _has_negative_zero(array: Any) -> bool:
-    # Min and Max take no complex numbers.
+    # Engines compute no Min, Max or Where of complex numbers.
     return array.dtype.kind == "f" and bool(np.signbit(array[array == 0]).any())
 
 

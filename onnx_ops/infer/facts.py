@@ -19,7 +19,7 @@ from onnx_ops.model.views import Array, Dims, read_dim, static_sizes
 MAX_BYTES = 2**20
 """The limit in bytes for a constant that is computed or read."""
 MAX_RANK = 1024
-"""The limit for ranks, for the elements of a list of axes or sizes, and for the outputs of a node that onnx infers."""
+"""The limit for ranks, and for the elements of a list of axes or sizes."""
 _MAX_INPUT_ELEMENTS = 64  # onnx's inference reads the elements of inputs such as shapes and axes, which are short
 _MAX_SPAN = 2**32
 """The limit for the product of all sizes other than 0. NumPy refuses even empty arrays with a much larger product."""

@@ -318,9 +318,9 @@ class _Propagation:
         """Return the facts of a node's outputs by onnx's inference. Return [] if the inference fails.
 
         If onnx has no inference for the operator, visit the function that defines the operator instead. Return None if
-        no such function exists, onnx is not used, onnx lacks the operator, or the outputs are more than `MAX_RANK`.
+        no such function exists, onnx is not used, or onnx lacks the operator.
         """
-        if not self._uses_onnx or len(node.output) > MAX_RANK:
+        if not self._uses_onnx:
             return None
         try:
             # Compress-9 has no inference. Compress-11 differs from it only by negative axes.

@@ -194,8 +194,8 @@ def is_gated(parts: Sequence[ValueView]) -> bool:
     return any(
         parts_by_product[id(product)] - {index}
         for index, gate in enumerate(parts)
-        for _, sigmoid in find_readers(gate, "Sigmoid")
-        for product, _ in find_readers(sigmoid, "Mul")
+        for _, sigmoid_output in find_readers(gate, "Sigmoid")
+        for product, _ in find_readers(sigmoid_output, "Mul")
     )
 
 

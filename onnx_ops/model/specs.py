@@ -132,7 +132,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
         if len(sizes) != output_count:
             listed = list(sizes) if len(sizes) <= MAX_AXES else f"[{sizes[0]}, ...] of {len(sizes)} sizes"
             rule: Rule = "count" if sizes else "no sizes"
-            raise InvalidSlice(f"split={listed} must have a size for each of the {output_count} outputs", rule)
+            raise InvalidSlice(f"split={listed} must have a size for each of the {output_count} outputs", rule=rule)
         return SplitSpec(axis, sizes)
     if opset < NUM_OUTPUTS_OPSET:
         return SplitSpec.evenly(axis, shape, output_count)
@@ -140,7 +140,7 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
         raise InvalidSlice("one of split and num_outputs must be given")
     if num_outputs != output_count:
         rule = "num_outputs above" if num_outputs > output_count else "num_outputs below"
-        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {output_count} outputs", rule)
+        raise InvalidSlice(f"num_outputs is {num_outputs}, but the node has {output_count} outputs", rule=rule)
     return SplitSpec.evenly(axis, shape, output_count, uneven_last=True)
 
 
@@ -173,7 +173,7 @@ def split_spec_with_open_sizes(node: NodeView, opset: int, sizes: Sequence[int |
     spec = split_spec(node, opset, (0,) if sizes is None else tuple([size or 0 for size in sizes]))
     if size is not None and sum(spec.sizes) != size:
         total = sum(spec.sizes)
-        raise InvalidSlice(f"its parts have {total} elements, but axis {axis} of {data_name} has {size}", "sizes")
+        raise InvalidSlice(f"its parts have {total} elements, but axis {axis} of {data_name} has {size}", rule="sizes")
     return SplitSpec(axis % len(sizes), spec.sizes) if sizes is not None and is_in_range else spec
 
 
@@ -203,7 +203,7 @@ def _read_input(node: NodeView, index: int, name: str, formats: _Formats = _FORM
     tensor = constant(value)
     if tensor is None:
         if value.shape is not None and len(value.shape) != 1:
-            raise InvalidSlice(f"{name} must have one dimension, got {len(value.shape)}", "list")
+            raise InvalidSlice(f"{name} must have one dimension, got {len(value.shape)}", rule="list")
         if MISSING in value.meta:
             raise MissingParameter(f"{name} is stored outside the model and cannot be read ({value.meta[MISSING]})")
         producer = value.producer()
@@ -224,7 +224,7 @@ def _read_integers(tensor: TensorView, name: str, formats: _Formats) -> tuple[in
         allowed = " or ".join(ElementType(number).name.lower() for number in formats)
         raise InvalidSlice(f"{name} must be {allowed}, got {tensor.dtype.name}")
     if len(dims) != 1:
-        raise InvalidSlice(f"{name} must have one dimension, got shape {dims}", "list")
+        raise InvalidSlice(f"{name} must have one dimension, got shape {dims}", rule="list")
     count = int(dims[0])
     if count > _MAX_PARAMETERS:
         raise InvalidSlice(f"{name} has {count} entries, more than any tensor has axes or parts")

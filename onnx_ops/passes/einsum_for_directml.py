@@ -136,9 +136,10 @@ def _sum_out(nodes: list[ir.Node], value: ir.Value, labels: str, kept: str, opse
 def _expand(
     nodes: list[ir.Node], value: ir.Value, labels: str, repeated: set[str], other: ir.Value, others: str
 ) -> ir.Value:
-    """Add an Expand of `repeated` labels, if any, from size 1 to their sizes in `other`, whose labels are `others`.
+    """Add an Expand of the axes whose labels are `repeated`, from size 1 in `value` to their size in `other`.
 
-    Return the output of the Expand, or `value` if no label is repeated.
+    `labels` are the labels of `value`, and `others` those of `other`. Return the output of the Expand, or `value` if no
+    label is repeated.
     """
     if not repeated:
         return value

@@ -97,7 +97,7 @@ def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.N
     """Build nodes that compute the size for a -1 as onnxruntime's CPU provider does. The last node writes the size.
 
     The size is the number of elements of the data divided by the product of `others`, the other entries of the shape.
-    If one of `others` is 0, the sizes of 0 are left out of the number and of the product.
+    If one of `others` is 0, each size of 0 counts as 1, both in the data and in `others`.
     """
     nodes = [build_constant([1])]
     one = nodes[0].outputs[0]
@@ -107,8 +107,8 @@ def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.N
         return nodes[-1].outputs[0]
 
     sizes = add("Concat", *others, axis=0)
-    # `has_zero` is 1 if one of `others` is 0, and 0 otherwise. If it is 1, the Max of `elements` replaces each 0 in the
-    # shape of the data by 1. If it is 0, this Max changes nothing.
+    # `has_zero` is 1 - min(product of `others`, 1): 1 if one of `others` is 0, otherwise 0. If it is 1, the Max of
+    # `elements` replaces each 0 in the shape of the data by 1. If it is 0, this Max changes nothing.
     has_zero = add("Sub", one, add("Min", add("ReduceProd", sizes), one))
     elements = add("ReduceProd", add("Max", add("Shape", data), has_zero))
     add("Div", elements, add("ReduceProd", add("Max", sizes, one)))

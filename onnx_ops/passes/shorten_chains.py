@@ -76,13 +76,9 @@ class SliceChain:
         """
         axes = list(self.axes)
         for axis in sorted(set(range(len(self.sizes))).difference(axes)):
-            # Let a dropped axis of one element take the place of the first new axis between its kept neighbours.
-            next_kept = next((i for i, kept_axis in enumerate(axes) if kept_axis > axis), len(axes))
-            first_new = next_kept
-            while first_new and axes[first_new - 1] == NEW:
-                first_new -= 1
-            if first_new < next_kept and self.kept_size(axis) == 1:
-                axes[first_new] = axis
+            place = _find_new_axis(axes, axis)
+            if place is not None and self.kept_size(axis) == 1:
+                axes[place] = axis
         dropped = [axis for axis in range(len(self.sizes)) if axis not in axes]
         return dropped, [i for i, axis in enumerate(axes) if axis == NEW]
 
@@ -114,6 +110,13 @@ class SliceChain:
 
 
 _LINKS = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Identity")
+
+
+def _find_new_axis(axes: Sequence[int], dropped: int) -> int | None:
+    """Return the index of the first new axis between the kept axes around a `dropped` one, or None."""
+    end = next((i for i, axis in enumerate(axes) if axis > dropped), len(axes))  # `NEW` is less than any axis
+    start = next((i + 1 for i in reversed(range(end)) if axes[i] != NEW), 0)
+    return start if start < end else None
 
 
 class ShortenChainsPass(NodePass):

@@ -53,7 +53,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: No format accepts the model, or a file of an array or at a URL cannot be read.
+        UsageError: No format accepts the model, or an array's file or a file at a URL cannot be read.
         MissingExtra: A package for one of the URLs is not installed.
     """
     states: dict[str, State] = {}

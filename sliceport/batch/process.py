@@ -201,7 +201,7 @@ All other system errors, such as a full disk, a missing permission or a lost con
 def _is_caused_by_machine(error: BaseException) -> bool:
     """Return whether an error comes from the machine or the network, so that a repetition may succeed."""
     for cause in list_causes(error):
-        # Libraries raise an OSError without a number about the content of a file.
+        # An OSError without a number comes from a library, and is about the content of a file.
         if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in _CAUSED_BY_MODEL:
             return True
         if isinstance(cause, ConnectionError | TimeoutError | RemoteError):

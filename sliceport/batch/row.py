@@ -68,7 +68,7 @@ class Header(TypedDict):
 
 
 def reasons_of(row: Row) -> list[str]:
-    """Return the sorted reasons of the findings. Without findings, return the cause or verdict unless it is clean."""
+    """Return the sorted reasons of the findings. If a failed model has none, return its cause or verdict."""
     if not row["findings"] and row["verdict"] != "clean":
         return [cause_of(row["message"]) or row["verdict"]]
     return sorted({finding["reason"] for finding in row["findings"]})

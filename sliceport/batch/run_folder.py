@@ -139,7 +139,7 @@ class Run:
 
 
 def read_run(store: Store, journal: str | None = None) -> Run:
-    """Return the latest run of a folder, or the run of `journal`, joined with all runs that belong to it.
+    """Return the latest run of a folder, or the run of `journal`, joined with its other shards and overlapping runs.
 
     Raises:
         UsageError: The folder holds no run, or cannot be read.
@@ -167,7 +167,7 @@ def _belongs_to_run(header: Header, written: str, first: Header, shards: Set[str
 
     Both must have the same command and options. In addition, one of these must be true:
       * Both are shards I/N of the same sources with the same N, and the shard of `header` is not yet in `shards`.
-      * They overlap: `written`, the time of the last line of the run with `header`, is not before the start of `first`.
+      * They overlap: the run with `header` started earlier, and wrote its last line (at `written`) after `first` began.
     """
     if any(header[key] != first[key] for key in ("command", "options")):
         return False

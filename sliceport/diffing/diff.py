@@ -185,8 +185,8 @@ class _Comparison:
             ModelError: Neither engine runs its model on the inputs of the first range.
         """
         attempts = []
+        count = 1 if self.first is self.second else _MATCHING_RUNS
         for attempt in range(ATTEMPTS):
-            count = 1 if self.first is self.second else _MATCHING_RUNS
             inputs, *more_inputs = (self.first.make_inputs(arrays, shapes, seed + i, attempt) for i in range(count))
             expected = self._run_first(inputs)
             attempts.append((inputs, expected, more_inputs))
@@ -224,7 +224,7 @@ class _Comparison:
     def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
         """Return a report on the outputs of a run. The report has no results of a search yet."""
         is_pair = self.first is not self.second
-        # With one model, `on` is the engine to test. With two, `on` runs the first model, which is right by definition.
+        # `on` and `against` as in the arguments of `diff`: of two models, `on` runs the first, which is right.
         on, against = (self.good, self.bad) if is_pair else (self.bad, self.good)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
         for side, result, ordinal in ((self.bad, run.actual, "second"), (self.good, run.expected, "first")):

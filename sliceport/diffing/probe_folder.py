@@ -26,7 +26,7 @@ from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes
 from sliceport.sandbox.place import fill_folder
-from sliceport.wording import count_of, spell
+from sliceport.wording import count_of, format_bytes, spell
 
 MARK = "probe.txt"
 _PROGRAMS = ("probe.py", "probe.mjs", "probe.cpp")
@@ -60,9 +60,9 @@ class Probe:
     @property
     def text(self) -> str:
         """The round, its models and the sizes of the files, as a sentence without a full stop."""
-        sizes = ", ".join(f"{kind} {_format_bytes(count)}" for kind, count in self.byte_counts.items())
+        sizes = ", ".join(f"{kind} {format_bytes(count)}" for kind, count in self.byte_counts.items())
         models, nodes = count_of(len(self.state.cuts), "model"), count_of(self.state.high - self.state.low, "node")
-        ending = f"{sizes} (the whole model has {_format_bytes(self.model_bytes)})"
+        ending = f"{sizes} (the whole model has {format_bytes(self.model_bytes)})"
         avoided = count_of(len(self.avoided), "value")
         note = f"; no cut at {avoided} missing in the probe, such as {self.avoided[0]!r}" if self.avoided else ""
         return f"round {self.state.round}: {models} for a range of {nodes}; {ending}{note}"
@@ -151,8 +151,7 @@ class Round:
         values, chosen, avoided = _choose_cuts(NodePath(graph), self.good, inputs, state)
         # The first round must show how the whole model fails.
         if not chosen or (state.round == 1 and not any(cut.is_whole(state) for cut, _ in chosen)):
-            problem = "cannot be computed or has an element type that a probe cannot hold"
-            raise UsageError(f"an input of the model, or each of its outputs, {problem}.")
+            raise UsageError("a probe cannot hold the element type of an input, or no output can be computed and held.")
         cases = [case for _, case in chosen]
         saved_names = dict.fromkeys(name for case in cases for name in (*case.inputs, *case.outputs))
         value_files = {name: f"{i}.npy" for i, name in enumerate(saved_names)}
@@ -218,9 +217,3 @@ def _compute_checksum(path: FilePath) -> int:
         while chunk := opened.read(2**20):
             checksum = zlib.crc32(chunk, checksum)
     return checksum
-
-
-def _format_bytes(count: int) -> str:
-    if count < 2**10:
-        return count_of(count, "byte")
-    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"

@@ -202,7 +202,7 @@ class _Results:
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))
 
     def _judge_last_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
-        """Report the first cut that fails. Without one, end without a node, or repeat the round if cuts did not run."""
+        """Report the first cut that fails. If no cut fails, repeat the round if some cuts did not run."""
         # A `spread` has the same nodes as the previous cut, and only shows whether a fusion is to blame.
         part = next((cut for cut in state.cuts.values() if verdicts.get(cut) and cut.kind != "spread"), None)
         if part is not None:

@@ -292,7 +292,7 @@ class Search:
         return True
 
     def _failure_of(self, case: Case, *, is_any_alike: bool = False) -> Failure | None:
-        """Return the failure of a case that fails like the model, or None. `is_any_alike` allows any failed run."""
+        """Return the failure of a case, or None. A failed run must fail like the model, unless `is_any_alike`."""
         result = self._compare(case)
         if isinstance(result, Failure):
             return result if is_any_alike or result.is_like(self._failure) else None

@@ -66,7 +66,10 @@ def build_model(operator: Operator, name: str, input_file: str, output_files: Se
 
 
 def write_model(operator: Operator, name: str, folder: Path) -> None:
-    """Write the DxDispatch model to `{name}.json`, and an input of up to MAX_INPUT_BYTES to `{name}.input.npy`."""
+    """Write the DxDispatch model to `{name}.json`, and its input to `{name}.input.npy`.
+
+    An input above MAX_INPUT_BYTES gets no file: DxDispatch fills it with the numbers 0, 1, 2 and so on.
+    """
     files = [f"{name}.output_{i}.npy" for i in range(len(operator.outputs))]
     data = build_model(operator, name, f"{name}.input.npy", files)
     tensor = operator.input_tensor

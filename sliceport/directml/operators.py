@@ -219,7 +219,7 @@ def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
     if tensor.guaranteed_base_offset_alignment:
         fields["GuaranteedBaseOffsetAlignment"] = tensor.guaranteed_base_offset_alignment
     if tensor.flags:
-        fields["Flags"] = "OWNED_BY_DML"
+        fields["Flags"] = "OWNED_BY_DML"  # DirectML has no other flag
     return fields
 
 

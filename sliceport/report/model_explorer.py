@@ -100,27 +100,25 @@ def _node_data(title: str, model: str, marks: Iterable[Mark]) -> str:
     main = next(iter(graphs))
     marks_by_node: dict[str, dict[str, list[Mark]]] = {main: {}}
 
-    def mark_node(graph: str, names: Sequence[str], mark: Mark) -> str:
-        """Add a mark to the node with one of the names. Return its id, or an empty string if there is no node."""
+    def find_id(graph: str, names: Sequence[str]) -> str:
+        """Return the id of the node with one of the names, or an empty string if the graph has no such node."""
         ids = graphs.get(graph, {})
         # `ids` is None if the format has no `node_ids`. In this case the node's own name, the last one, is the id.
-        id_ = names[-1] if ids is None else next((ids[name] for name in names if name in ids), "")
-        if id_:
-            marks_by_node.setdefault(graph, {}).setdefault(id_, []).append(mark)
-        return id_
+        return names[-1] if ids is None else next((ids[name] for name in names if name in ids), "")
 
     for mark in marks:
-        # The main graph is tried first. A node that is not in it is in the graph of a function.
-        for graph in graphs:
-            holder = mark_node(graph, mark.names, mark)
-            if holder:
-                break
+        # The main graph comes first. A node that is not in it is in the graph of a function.
+        places = [(graph, find_id(graph, mark.names)) for graph in graphs]
+        graph, holder = next((place for place in places if place[1]), (main, ""))
+        marked = [(graph, holder)]
         if mark.inner:
             # Model Explorer shows a body as a part of the main graph or as a graph of its own.
             body = f"{holder}/{mark.attribute}"
-            inner_id = mark_node(main, [f"{body}/{name}" for name in mark.inner], mark)
-            if not inner_id:
-                mark_node(body, mark.inner, mark)
+            inner_id = find_id(main, [f"{body}/{name}" for name in mark.inner])
+            marked.append((main, inner_id) if inner_id else (body, find_id(body, mark.inner)))
+        for graph, id_ in marked:
+            if id_:
+                marks_by_node.setdefault(graph, {}).setdefault(id_, []).append(mark)
     data = {}
     for graph, nodes in marks_by_node.items():
         results = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sliceport.directml.operators import Operator, Slice, Slice1, Split
 from sliceport.directml.program import Call, LoweredNode, Program
 from sliceport.report.table import printable, table
-from sliceport.wording import count_of
+from sliceport.wording import count_of, format_bytes
 
 if TYPE_CHECKING:
     from sliceport.engines.comparison import Report
@@ -48,7 +48,7 @@ def program_summary(program: Program) -> str:
     counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
     moved = sum(call.moved_bytes for call in program.calls)
     nodes = ": ".join(filter(None, (count_of(program.summary["total"], "node"), counts)))
-    return f"{nodes}; {operators} moving {_format_bytes(moved)}; feature level {program.feature_level}"
+    return f"{nodes}; {operators} moving {format_bytes(moved)}; feature level {program.feature_level}"
 
 
 def report_text(report: Report, *, columns: int | None = None) -> str:
@@ -145,12 +145,3 @@ def _format_dims(values: Sequence[int] | None) -> str:
 
 def _shorten(name: str) -> str:
     return name if len(name) <= _MAX_NAME else f"...{name[3 - _MAX_NAME :]}"
-
-
-def _format_bytes(count: int) -> str:
-    # The rounded number decides, so that the text is never "1024.0 KiB". Fewer than 1024 bytes are not rounded.
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        in_smaller_unit = round(count * 2**10 / size, 1)
-        if in_smaller_unit >= 2**10:
-            return f"{count / size:.1f} {unit}"
-    return count_of(count, "byte")

@@ -155,7 +155,7 @@ class Validator(OperatorFactory):
     def _make_factory_function(self) -> Any:
         """Return a function to replace DXCoreCreateAdapterFactory."""
         # GetProperty and GetPropertySize
-        properties: dict[int, _Method] = {6: _clear_adapter_property, 7: _get_adapter_property_size}
+        properties: dict[int, _Method] = {6: _get_adapter_property, 7: _get_adapter_property_size}
         # IsValid, IsAttributeSupported and IsPropertySupported return true.
         adapter = _ComObject(16, {3: _return_1, 4: _return_1, 5: _return_1} | properties)
         factory = _ComObject(16, {4: lambda *args: _return_object(args[3], adapter)})  # GetAdapterByLuid
@@ -220,7 +220,7 @@ def _check_feature_support(this: int, feature: int, data: int, size: int) -> int
     return 0
 
 
-def _clear_adapter_property(this: int, name: int, size: int, data: int) -> int:  # noqa: ARG001
+def _get_adapter_property(this: int, name: int, size: int, data: int) -> int:  # noqa: ARG001
     """Answer IDXCoreAdapter::GetProperty. Every property is 0."""
     ctypes.memset(data, 0, size)
     return 0

@@ -24,8 +24,8 @@ from sliceport.directml import dxdispatch
 from sliceport.directml.emulator import Bytes
 from sliceport.directml.operators import Operator
 from sliceport.errors import UsageError
-from sliceport.report.text import _format_bytes
 from sliceport.shell import join
+from sliceport.wording import format_bytes
 
 SCHEMA = json.loads(resources.files("sliceport.directml").joinpath("program_schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)  # jsonschema.validate() would check the schema every time
@@ -81,7 +81,7 @@ class TestLower:
         assert invoke("compare", tmp_path / "m.onnx").out.startswith("nothing to compare\n0 comparisons")
 
     def test_sizes_are_rounded_before_their_unit_is_chosen(self) -> None:
-        texts = [_format_bytes(count) for count in (0, 1, 1023, 2**10, 10**6, 2**20 - 1, 2**30 - 1, 3 * 2**40)]
+        texts = [format_bytes(count) for count in (0, 1, 1023, 2**10, 10**6, 2**20 - 1, 2**30 - 1, 3 * 2**40)]
         assert texts == ["0 bytes", "1 byte", "1023 bytes", "1.0 KiB", "976.6 KiB", "1.0 MiB", "1.0 GiB", "3072.0 GiB"]
 
     def test_every_model_gives_json_that_fits_the_schema(self, invoke: Invoke, models: Path) -> None:
