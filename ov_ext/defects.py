@@ -135,15 +135,16 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
     new, shrink, ellipsis = view.aligned_masks.new_axis, view.aligned_masks.shrink_axis, view.aligned_masks.ellipsis
     count = len(new)
     any_new, any_shrink = any(new), any(shrink)
-    # Each entry is for a new axis or for an axis of the input. The condition on `count` means that the entries for axes
-    # of the input, count - sum(new), are fewer than these axes.
-    if any_new and any_shrink and not any(ellipsis) and (view.rank is None or count < view.rank + sum(new)):
+    # Each entry is for a new axis or for an axis of the input.
+    may_lack_entries = view.rank is None or count - sum(new) < view.rank
+    if any_new and any_shrink and not any(ellipsis) and may_lack_entries:
         yield table.NEW_AND_SHRINK
     if any(map(and_, view.aligned_masks.begin, shrink)):
         yield table.BEGIN_MASK_AND_SHRINK
     if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
         yield table.BITS_BEYOND
-    # If the rank is open, `entries` is empty, and the ellipsis may stand for no axis.
+    # Beside an ellipsis, entries of the kind `keep` are the axes that it stands for. If the rank is open, there are no
+    # `entries`, and the ellipsis may stand for no axis.
     may_be_empty_ellipsis = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
     has_short_mask = any(len(mask) < count for mask in view.masks.attributes.values())
     if has_short_mask and (may_be_empty_ellipsis or (any_new and any_shrink)):

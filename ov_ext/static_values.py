@@ -98,7 +98,8 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
         return value.output(0)
     try:
         array = np.asarray(value)
-        is_empty_list = index > 0 and not array.size and array.dtype == np.float64  # the type that NumPy gives to []
+        # NumPy gives the type float64 to []. Input 0 is the data, which may have this type.
+        is_empty_list = index > 0 and not array.size and array.dtype == np.float64
         return as_constant(array.astype(np.int64) if is_empty_list else array).output(0)
     except (RuntimeError, TypeError, ValueError):
         raise InvalidSlice(f"{label}: input {index} is neither a node, an output nor an array.") from None

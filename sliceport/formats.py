@@ -180,10 +180,10 @@ class NamesNodes(Protocol):
     def node_ids(self, model: Path) -> dict[str, dict[str, str]]:
         """Return the ids that Model Explorer gives to the nodes of each graph.
 
-        The keys are the ids of the graphs, and the main graph is first. Each value maps the name of each node,
-        and the names of its outputs, to the id of the node. The id of a body is the id of its node, a slash and the
-        attribute's name. If Model Explorer shows a body inside the main graph, the mapping of the main graph also has
-        the nodes of the body. The keys of these nodes begin with the id of the body and a slash.
+        The keys are the ids of the graphs, and the main graph is first. The id of a body is the id of its node, a slash
+        and the attribute's name. For each graph, the value maps the name of each node, and the names of its outputs, to
+        the id of the node. If Model Explorer shows a body inside the main graph, the nodes of the body are also in the
+        value for the main graph, with the id of the body and a slash before their names.
 
         Raises:
             ModelError: The model cannot be read or represented.

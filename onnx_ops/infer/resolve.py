@@ -49,7 +49,7 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
     outputs = {output.name: output for node in model.graph for output in node.outputs if output.name in shapes}
     sizes: dict[str, int] = {}
     contradicted = set()
-    _open_unconfirmed_numbers(model)
+    _drop_doubtful_numbers(model)
     for name in sorted(shapes, key=lambda name: name in outputs):  # inputs first: their sizes prevail in `| sizes`
         value = outputs.get(name) or inputs.get(name)
         if value is None:
@@ -69,12 +69,12 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
     return frozenset(contradicted)
 
 
-def _open_unconfirmed_numbers(model: ModelView) -> None:
-    """Open the numbers that custom operators declare for sizes that may depend on open sizes of the model's inputs.
+def _drop_doubtful_numbers(model: ModelView) -> None:
+    """Drop the sizes that outputs of custom operators declare, if they may depend on open sizes of the model's inputs.
 
-    Call this before shapes are bound: afterwards, inference cannot see which sizes were open. If inference finds wrong
-    numbers of other operators, nothing is opened. If the bound shapes are those of the export, the declared numbers are
-    right. If not, `infer_shapes` finds the wrong numbers again, and then uses no declared numbers of outputs at all.
+    Call this before shapes are bound: afterwards, inference cannot see which sizes were open. If inference contradicts
+    a number of another operator, drop nothing. `infer_shapes` compares all numbers again at the bound shapes, and uses
+    none of them if one is still wrong.
     """
     nodes = [node for node in all_nodes(model.graph) if usual_name(node.domain) and not is_strided_slice(node)]
     outputs = [output for node in nodes for output in node.outputs]

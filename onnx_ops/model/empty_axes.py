@@ -30,7 +30,7 @@ def find_fused_transposes(matmul: NodeView, opset: int) -> Iterator[tuple[str, V
         kind, data = "", value
         # MatMul below opset 9 is not fused. The CPU provider has a kernel for fused nodes of these types only.
         if opset >= 9 and value.dtype is not None and value.dtype.name in ("FLOAT", "DOUBLE"):
-            perm, data = merge_transposes(value, matmul.graph)
+            perm, data = find_merged_transpose(value, matmul.graph)
             rank = len(perm)
             if rank > 2 and ranks == {rank} and list(perm[:-2]) == list(range(1, rank - 1)):
                 kind = "batch"
@@ -39,8 +39,8 @@ def find_fused_transposes(matmul: NodeView, opset: int) -> Iterator[tuple[str, V
         yield kind, data
 
 
-def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[int], ValueView]:
-    """Return the perm and the data of the Transpose into which onnxruntime merges the Transposes before a MatMul.
+def find_merged_transpose(value: ValueView, graph: object = None) -> tuple[Sequence[int], ValueView]:
+    """Return the perm and the data of the one Transpose that onnxruntime makes of all Transposes before a MatMul.
 
     onnxruntime removes Identity, Dropout (if its mask is not used) and each Cast to the same type. Constant factors
     and at most one Cast to another type may be between the last Transpose and the MatMul: onnxruntime moves them away.
@@ -63,11 +63,12 @@ def merge_transposes(value: ValueView, graph: object = None) -> tuple[Sequence[i
             break
         # A node whose output is also an output of the graph is neither removed nor moved. But onnxruntime merges such a
         # Transpose into a later Transpose, and such a factor into the MatMul.
-        merged_types = ("Transpose",) if perm else ("Mul", "Div")
+        is_after_transposes = not perm
+        merged_types = ("Mul", "Div") if is_after_transposes else ("Transpose",)
         if value.is_graph_output() and not is_valid_operator(node, *merged_types):
             break
         # After the last Transpose, one Cast to another type is moved away. Two unknown types count as the same type.
-        if node.op_type == "Cast" and source.dtype != value.dtype and not perm:
+        if node.op_type == "Cast" and source.dtype != value.dtype and is_after_transposes:
             if has_cast:
                 break
             has_cast = True

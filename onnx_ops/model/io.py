@@ -212,7 +212,7 @@ def _embed_tensors(model: ir.Model) -> None:
 
 
 def load_externals(tensors_and_setters: Iterable[prepare.TensorAndSetter]) -> None:
-    """Replace external tensors by copies in memory. The argument is from `prepare.external_tensors`.
+    """Replace external tensors by copies in memory. Each tensor comes with the function that replaces it.
 
     Raises:
         ModelError: A tensor cannot be read.

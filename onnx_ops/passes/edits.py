@@ -43,10 +43,10 @@ class Identities:
         self._sources.update(dict.fromkeys(copies, value))
         return value
 
-    def replace(self, value: ir.Value, successor: ir.Value) -> None:
-        """Update the cache for an edit after which all nodes read `successor` instead of `value`."""
-        # A cached source may be wrong after the edit if `value` is a copy, or lies between a copy and its source. All
-        # such values are keys of the cache. If `value` is not a key, a search that reaches it goes on to `successor`.
+    def note_replacement(self, value: ir.Value, successor: ir.Value) -> None:
+        """Update the cache after an edit: all nodes read `successor` instead of `value`."""
+        # The keys of the cache are the values through which earlier searches went on. If `value` is one of them, cached
+        # sources may be wrong. If it is not, no search went on from `value`, and later ones go on to `successor`.
         if value in self._sources:
             self._sources.clear()
         else:
@@ -99,7 +99,7 @@ class GraphEdits:
 
     def replace_value(self, value: ir.Value, successor: ir.Value) -> None:
         """Replace a value by `successor` in the inputs of all nodes and in the outputs of its graph."""
-        self.identities.replace(value, successor)
+        self.identities.note_replacement(value, successor)
         graph = value.graph
         if value.is_graph_output() and graph is not None:
             positions_by_output = self._positions_in(graph)

@@ -9,7 +9,7 @@ from math import prod
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import MAX_MATMUL_AXES, einsum_defects, einsum_terms
-from onnx_ops.model.empty_axes import merge_transposes
+from onnx_ops.model.empty_axes import find_merged_transpose
 from onnx_ops.model.nodes import is_standard
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_constant, build_gather, build_reshape, build_with_axes
@@ -166,7 +166,7 @@ def _arrange(
     producer, source = arranged.producer(), arranged
     if producer is not None and is_standard(producer, "ReduceSum") and producer.inputs[0] is not None:
         source = producer.inputs[0]
-    perm, _ = merge_transposes(source)
+    perm, _ = find_merged_transpose(source)
     # If `perm` is not empty, no Reshape was added, so each group is one label.
     if perm and len(groups) >= 3 and not all(sizes[group] for group in groups[-2:]):
         nodes.append(ir.node("Concat", [arranged], {"axis": 0}))

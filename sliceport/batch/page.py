@@ -77,11 +77,13 @@ class _Data:
         number = self.summary.models
         self.summary.add(row)
         findings = row["findings"]
-        changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])  # equal models are left out
-        parts = ("operator", "engine", "defect", "node")
-        *names, nodes = (sorted({finding[part] for finding in findings} - {""}) for part in parts)  # type: ignore[literal-required]
+        # `self.changes` has no entry for a model that is the same in both runs.
+        changes = [] if self.changes is None else self.changes.get(row["model"], ["same"])
+        operators, engines, defects, nodes = (
+            sorted({finding[part] for finding in findings} - {""}) for part in ("operator", "engine", "defect", "node")
+        )
         # The groups are in the order of the filters in `pack_table`, which has no filter for nodes.
-        groups = [changes, reasons_of(row), [row["verdict"]], *names]
+        groups = [changes, reasons_of(row), [row["verdict"]], operators, engines, defects]
         table_row = {
             "at": number,
             "model": printable(row["model"]),

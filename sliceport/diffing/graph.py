@@ -90,7 +90,7 @@ class ModelToRun(Protocol):
     ) -> dict[str, Array]:
         """Return the given arrays, and random arrays for the other inputs.
 
-        An array for an input with a default is not returned. It becomes the default of this model.
+        An array for an input with a default replaces this default in the model, and is not returned.
 
         Args:
             inputs: Arrays that are used as they are.

@@ -140,7 +140,8 @@ def _are_valid_bits(raw: Array, dtype: np.dtype[Any]) -> bool:
     bits = _count_bits(dtype)
     if bits >= 8:
         return True
-    # The upper bits must be 0, or repeat the sign bit of a negative integer. So `least` is the least valid signed byte.
+    # The upper bits must be 0, or repeat the sign bit of a negative integer. So a valid element is, as a signed byte,
+    # at least `least` and less than 2**bits.
     signed = raw.view(np.int8)
     least = -(2 ** (bits - 1)) if dtype.name.startswith("int") else 0
     return bool(((signed >= least) & (signed < 2**bits)).all())

@@ -154,19 +154,17 @@ class _Results:
         """
         state = self.round.state
         report = DiffReport(self.bad.title, self.round.good.title, (), state.seed)
-        if state.failure is None:
-            outcome = next((outcome for cut, outcome in self.outcomes.items() if cut.is_whole(state)), None)
-            if outcome is None:
-                lack = f"{self.missing_count} of {count_of(len(state.cuts), 'model')} have no result"
-                raise UsageError(f"the result of the whole model is missing ({lack}); run probe.py again.")
+        if state.failure is None:  # these are the first results
+            outcome = self._find_outcome_of_whole()
             if isinstance(outcome, Failure):
                 report = replace(report, failed=self.bad.title)
             else:
                 report = replace(report, outputs=outcome)
             state = replace(state, failure=_failure_of(outcome))
-        if state.failure is None:
+        failure = state.failure
+        if failure is None:
             return Reading(report, None)
-        report, failure = replace(report, failures=(state.failure,)), state.failure
+        report = replace(report, failures=(failure,))
         failures = {cut: _failure_of(outcome) for cut, outcome in self.outcomes.items()}
         failing = {cut: each for cut, each in failures.items() if each is not None and each.is_like(failure)}
         # A cut is right if it does not fail. If the whole model does not run, a cut that runs is right with any values.
@@ -175,6 +173,15 @@ class _Results:
         verdicts: _Verdicts = {**dict.fromkeys(right), **failing}
         judge = self._judge_last_round if state.is_last else self._judge_round
         return judge(report, state, verdicts)
+
+    def _find_outcome_of_whole(self) -> _Outcome:
+        """Return the outcome of the whole model in the first round. Raise UsageError if it is missing."""
+        state = self.round.state
+        outcome = next((outcome for cut, outcome in self.outcomes.items() if cut.is_whole(state)), None)
+        if outcome is None:
+            lack = f"{self.missing_count} of {count_of(len(state.cuts), 'model')} have no result"
+            raise UsageError(f"the result of the whole model is missing ({lack}); run probe.py again.")
+        return outcome
 
     def _judge_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
         """Report the node at fault if it fails alone. Otherwise plan the next round, or end without a node."""

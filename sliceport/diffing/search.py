@@ -12,7 +12,7 @@ import numpy as np
 from sliceport import progress
 from sliceport.diffing.case import Case, Located, compute, make_case
 from sliceport.diffing.difference import Failure, OutputDiff, Tolerance, compare_values, inner_tolerance_of
-from sliceport.diffing.graph import Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
+from sliceport.diffing.graph import Body, Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
 from sliceport.diffing.side import BudgetSpent, RunFailed, Side
 from sliceport.engines.engine import Array
 from sliceport.wording import count_of
@@ -254,23 +254,29 @@ class Search:
             for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
                 progress.say(f"running {body.title} of {best.culprit}")
                 named = find_named(body.graph, best.failure) if best.failure.is_of_run else []
+                # Engines also load a branch that does not run, and may name its nodes.
                 if not body.is_run and not named:
                     continue
-                written = {name for node in body.graph.nodes for name in node.writes}
-                outputs = [name for name in body.graph.outputs if name in written]
-                whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
-                # The message of the control flow node is longer than that of its body, so that they are not alike.
-                failure = None if whole is None else self._failure_of(whole, is_any_alike=bool(named))
+                # If the engine names a node of the body, any failed run of the body counts. The message of the control
+                # flow node is longer than that of the body, so these two failures would not be alike.
+                failure = self._run_body_alone(body, is_any_alike=bool(named))
                 if failure is None:
                     for node in (body.graph.nodes[i] for i in named):
                         notes[f"the engine's message names {node}, but the body that contains it runs alone"] = None
                     continue
                 inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
-                if inner is not None:
-                    scope = (f"{best.culprit}, {body.title}", *inner.scope)
-                    return replace(inner, scope=scope, holder=best.culprit)
-                break  # later runs are not searched
+                if inner is None:
+                    break  # later runs are not searched
+                scope = (f"{best.culprit}, {body.title}", *inner.scope)
+                return replace(inner, scope=scope, holder=best.culprit)
         return replace(best, note="; ".join(filter(None, (best.note, *notes))))
+
+    def _run_body_alone(self, body: Body, *, is_any_alike: bool) -> Failure | None:
+        """Return the failure of a run of a body; see `_failure_of`."""
+        written = {name for node in body.graph.nodes for name in node.writes}
+        outputs = [name for name in body.graph.outputs if name in written]
+        whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
+        return None if whole is None else self._failure_of(whole, is_any_alike=is_any_alike)
 
     def _fix_shapes(self, best: Case) -> Case:
         """Return the case with fixed sizes of inputs, unless it fails only with open sizes."""

@@ -100,12 +100,14 @@ def read_engines(
         engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"
         example = spell(f'on="{engine}"', f"--on {engine}")
         raise UsageError(f"name the engine to test with {option}, as in {example}.")
-    if against is None or is_recorded:
-        share_engine = is_pair and on is not None and first.format == second.format
-        against = on if share_engine else DEFAULT_AGAINST.get(second.format, "")
-    sides = (  # without a default for the format, the name is empty, and `read_side` refuses it
-        read_side(on or DEFAULT_AGAINST.get(first.format, ""), first.format, option),
-        read_side(against or "", second.format, spell("against", "--against")),
+    # Without a default for the format, the name is empty, and `read_side` refuses it.
+    default_on, default_against = (DEFAULT_AGAINST.get(graph.format, "") for graph in (first, second))
+    if is_pair and on is not None and first.format == second.format:
+        default_against = on
+    engine_against = default_against if against is None or is_recorded else against
+    sides = (
+        read_side(on or default_on, first.format, option),
+        read_side(engine_against, second.format, spell("against", "--against")),
     )
     if not is_pair and not is_recorded and str(sides[0]) == str(sides[1]):
         raise UsageError(f"there is nothing to compare: both engines are {str(sides[0])!r}.")

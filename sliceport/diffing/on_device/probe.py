@@ -18,7 +18,7 @@ np.seterr(all="ignore")
 
 
 def run(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any]:
-    """Return a model's outputs on a device of OpenVINO, or on a provider of a runtime with onnxruntime's functions."""
+    """Return a model's outputs on a device of OpenVINO, or on a provider of onnxruntime or of a module like it."""
     runtime = importlib.import_module(options.runtime)
     if options.runtime == "openvino":
         outputs = runtime.Core().compile_model(str(model), options.device, dict(options.option))(arrays)
