@@ -117,7 +117,7 @@ def _reads_inputs(iterator: ov.Node) -> bool:
     """Return whether the body of a TensorIterator reads a sliced input.
 
     If there is only one iteration, or if no input is sliced, any input that the body reads counts. The CPU plugin drops
-    inputs that the body does not read, and runs one iteration if no sliced input is left.
+    inputs that the body does not read. It runs one iteration if no sliced input is left, and crashes if none is left.
     """
     body, ports = iterator.get_function(), iterator.get_input_descriptions()
     read = {source.get_node().get_instance_id() for node in body.get_ordered_ops() for source in inputs_of(node)}

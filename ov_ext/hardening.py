@@ -258,7 +258,7 @@ def _build_strided_slice(
 
     The entries of `preselected` shrink their axis to element 0, the only one that the Slice before the new node leaves.
     """
-    # The Slice before the new node changes only axes whose entries are `keep` or `shrink`. `shape` is right for others.
+    # `data` may be a Slice of this input. The Slice changes no axis that has an entry of the kind `slice`.
     shape = view.inputs[0].get_partial_shape()
     # Any slice of an axis of size 0 is the whole axis.
     whole = {entry for entry in entries if entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0)}
@@ -266,7 +266,8 @@ def _build_strided_slice(
     new_axis_mask, shrink_axis_mask = (tuple(int(each.kind == kind) for each in entries) for kind in ("new", "shrink"))
 
     def build_mask(bits: Sequence[int]) -> tuple[int, ...]:
-        # A bit lets a whole axis ignore its bound. Shrunk axes get no bits: the plugin misreads a begin mask on them.
+        # A sliced axis keeps its bit, and a whole axis gets a 1, so that its bound is ignored. A shrunk axis gets a 0,
+        # because the plugin misreads a begin mask on it.
         return tuple(bits[entry.position] if entry in sliced else int(entry in whole) for entry in entries)
 
     begin_mask, end_mask = build_mask(view.aligned_masks.begin), build_mask(view.aligned_masks.end)
@@ -302,7 +303,7 @@ def _index_list(
 
 
 def _element_or_output(view: BuiltInNode, index: int, entry: Entry) -> int | ov.Output:
-    """Return an entry's element of index input `index`: a constant element as a clamped number, others as an output."""
+    """Return an entry's begin (`index` 0), end (1) or stride (2): a clamped number if constant, else an output."""
     value = _constant_element(view, index, entry)
     return _build_element(view, index, entry) if value is None else _clamp(value, index)
 

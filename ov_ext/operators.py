@@ -134,10 +134,10 @@ def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
     """Return the masks as lists of 64-bit integers, by the names of the attributes.
 
     Raises:
-        InvalidSlice: A mask holds a number that does not fit into 64 bits. Only 0 and 1 are valid.
+        InvalidSlice: A mask holds a number that does not fit into 64 bits.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # Only masks with a number beyond 64 bits are checked here. The native operator checks others, after its inputs.
+    # The native operator checks all other masks, after its inputs.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()

@@ -277,6 +277,7 @@ def _list_parts(array: Array, slices: SliceInputDescription) -> list[Array]:
     """Return the parts of an array for the first `_MAX_ITERATIONS` iterations. `start` and `end` are inclusive."""
     size = array.shape[slices.axis]
     start, end = (index if index >= 0 else size + index for index in (slices.start, slices.end))
+    # OpenVINO counts the iterations by `part_size`, not by `stride`.
     count = min((abs(end - start) + 1) // slices.part_size, _MAX_ITERATIONS)
     first = start if slices.stride > 0 else start - (slices.part_size - 1)  # A backward part ends at `start`.
     indices = (first + i * slices.stride for i in range(count))

@@ -45,7 +45,7 @@ def bind_shapes(model: ov.Model, input_shapes: Mapping[str, Sequence[int]]) -> N
 
     Raises:
         UsageError: `input_shapes` names an input that the model lacks, a size is too large, or a shape contradicts the
-            model. The model may then have some of the shapes already.
+            model. In the last case, OpenVINO may have changed some shapes already.
     """
     shapes = {}
     for name, shape in input_shapes.items():

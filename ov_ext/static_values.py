@@ -235,7 +235,7 @@ def _list_sources(last: ov.Node) -> list[ov.Node] | None:
                 sources = node.input_values()
                 if not sources:
                     return None
-                pending += [value.get_node() for value in reversed(sources)]  # The first input is followed first.
+                pending += [value.get_node() for value in sources]
     return list(nodes.values())
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx
 
-from onnx_ops.infer.facts import Facts, open_elements, read_type
+from onnx_ops.infer.facts import Facts, read_type, without_element_shapes
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.views import Dims
 
@@ -100,7 +100,7 @@ def infer_loop(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     carried = []
     for before, after in zip(inputs[2:], body_outputs[1:first_scan_output], strict=False):
         # Only sizes that the body keeps are known. If the body does not run, the value keeps its sizes before the Loop.
-        kept = keep_sizes(after, before)
+        kept = keep_sizes(after, before)  # `after` is first, because its type counts
         alternatives = () if is_run or kept.dims == before.dims else (before.dims,)
         carried.append(replace(kept, alternatives=alternatives))
     trip_count = inputs[0].data if inputs and is_run and _never_stops(body, body_outputs) else None
@@ -157,15 +157,15 @@ def changes_size(before: Facts, after: Facts) -> bool:
     return any(isinstance(size, int) and later not in (None, size) for size, later in pairs)
 
 
-def keep_sizes(before: Facts, after: Facts) -> Facts:
-    """Return the facts that a carried value of a Loop keeps between two states: its type, and the equal sizes.
+def keep_sizes(one: Facts, other: Facts) -> Facts:
+    """Return the facts that a carried value of a Loop keeps between two states: the type in `one`, and equal sizes.
 
     Symbols are dropped. A sequence keeps no shapes of its elements, because an iteration may insert other elements.
     """
-    same_rank = before.dims is not None and after.dims is not None and len(before.dims) == len(after.dims)
-    pairs = zip(before.dims or (), after.dims or (), strict=False)
+    same_rank = one.dims is not None and other.dims is not None and len(one.dims) == len(other.dims)
+    pairs = zip(one.dims or (), other.dims or (), strict=False)
     dims = tuple([dim if isinstance(dim, int) and dim == size else None for dim, size in pairs])
-    return Facts(before.element, dims if same_rank else None, open_elements(before.non_tensor_type))
+    return Facts(one.element, dims if same_rank else None, without_element_shapes(one.non_tensor_type))
 
 
 def _stack_iterations(facts: Facts, declared: onnx.TypeProto, count: int | None, *, is_run: bool) -> Facts:
@@ -179,8 +179,8 @@ def _stack_iterations(facts: Facts, declared: onnx.TypeProto, count: int | None,
     """
     dims = facts.dims
     if not is_run and dims is not None:
-        # If the body does not run, each size that onnxruntime cannot infer becomes 0 in the output. So only declared
-        # numbers that are also inferred are certain.
+        # If the body does not run, onnxruntime takes these sizes from its own inference or from the declared type, and
+        # 0 for others. So only numbers that are both declared and inferred are certain.
         declared_dims = read_type(declared.SerializeToString()).dims
         if declared_dims is None or len(declared_dims) != len(dims):
             dims = None

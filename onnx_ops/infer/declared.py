@@ -12,7 +12,7 @@ from enum import Enum
 
 import onnx
 
-from onnx_ops.infer.facts import Facts, open_elements, read_type
+from onnx_ops.infer.facts import Facts, read_type, without_element_shapes
 from onnx_ops.model.views import Dims
 
 # Operators of ONNX and onnxruntime whose output sizes depend on elements of an input. If there are several inputs, the
@@ -43,7 +43,7 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto, *, uses_numbers: bo
     """
     declared_facts = read_type(declared.SerializeToString())
     if not uses_numbers:
-        declared_facts.non_tensor_type = open_elements(declared_facts.non_tensor_type)
+        declared_facts.non_tensor_type = without_element_shapes(declared_facts.non_tensor_type)
         if declared_facts.dims is not None:
             declared_facts.dims = tuple([None if isinstance(dim, int) else dim for dim in declared_facts.dims])
     if not (facts.element or facts.non_tensor_type):

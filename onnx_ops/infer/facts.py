@@ -112,7 +112,7 @@ def read_type(serialized: bytes) -> Facts:
     return Facts(tensor.elem_type, tuple([read_dim(dim) for dim in tensor.shape.dim]))
 
 
-def open_elements(serialized: bytes) -> bytes:
+def without_element_shapes(serialized: bytes) -> bytes:
     """Return a serialised TypeProto. For a sequence, an optional or a map, leave out the shapes of its elements."""
     proto = element = onnx.TypeProto.FromString(serialized)
     while (kind := element.WhichOneof("value")) in ("sequence_type", "optional_type", "map_type"):

@@ -43,7 +43,8 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
     except Exception as error:
         if is_out_of_memory(error):
             raise MemoryError from error
-        # Both mean that graphs are nested too deep. DecodeError is compared by name, to avoid an import of protobuf.
+        # RecursionError and DecodeError mean that graphs are nested too deep. DecodeError is compared by name, to avoid
+        # an import of protobuf.
         if not isinstance(error, RecursionError) and type(error).__name__ != "DecodeError":
             raise
         return {}

@@ -294,7 +294,7 @@ def einsum_defects(node: NodeView) -> Defects:
     # The rows or columns of a GEMM need a label that only one of the tensors has.
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
         return (defects.EINSUM_OF_NO_MATMUL,)
-    # The output of a GEMM has at most one axis of `left` alone, one of `right` alone, and two that both tensors have.
+    # The output of a GEMM has room for one label of `left` alone, one of `right` alone, and any two other labels.
     axes_of_gemm = min(1, len(output - left)) + min(1, len(output - right)) + 2
     return (defects.EINSUM_DROPS_A_LABEL,) if len(output) > axes_of_gemm else ()
 
@@ -396,6 +396,8 @@ def loop_defects(shapes: Iterable[tuple[Sizes | None, Sizes | None, bool]]) -> D
     """
     for declared_sizes, inferred_sizes, is_resized in shapes:
         pairs = zip(declared_sizes or (), inferred_sizes or (), strict=False)  # no pairs if a rank is open
-        if any(size not in (None, inferred) and (is_resized or inferred is not None) for size, inferred in pairs):
-            return (defects.CARRIED_SIZE,)
+        for declared, inferred in pairs:
+            is_certain = inferred is not None or is_resized
+            if declared is not None and declared != inferred and is_certain:
+                return (defects.CARRIED_SIZE,)
     return ()

@@ -23,7 +23,8 @@ def read_to_change(model: Any) -> CheckedModel:
     """Read and check a model that will be changed; see `read_any`. Refuse a model that onnx-ir would not keep whole.
 
     Raises:
-        ModelError: See `read_any`; or onnx-ir would lose training_info or change a `Findings.outer_output`.
+        ModelError: See `read_any`; or onnx-ir would lose training_info, or change a body that returns a value of an
+            outer graph.
         UsageError: See `read_any`.
     """
     checked = read_any(model)

@@ -158,8 +158,8 @@ def _arrange(
     """Add a Transpose and a Reshape, if needed, that make one axis of each group of labels. Return their output.
 
     onnxruntime's CPU provider moves a Transpose next to the MatMul, even from before a ReduceSum. The Transpose may be
-    new, or a node of the original model. If the provider then fuses the Transpose with the MatMul, and one of the last
-    two axes is empty, the process crashes. A Concat with one operand prevents this.
+    new, or a node of the original model. If the provider then fuses the Transpose with a MatMul of 3 or more axes, and
+    one of the last two axes is empty, the process crashes. A Concat with one operand prevents this.
     """
     transposed = _transpose(nodes, value, labels, "".join(groups))
     arranged = _reshape(nodes, transposed, groups, groups, sizes, opset)

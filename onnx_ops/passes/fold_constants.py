@@ -75,7 +75,8 @@ class FoldConstantsPass(SlicingPass):
     def _is_candidate(self, node: ir.Node, constant_nodes: Mapping[ir.Node, None]) -> bool:
         """Return whether a node may be folded if `may_fold` agrees.
 
-        The node must read only constants and outputs of `constant_nodes`. The class must not exclude its kind.
+        The node must read only constants and outputs of `constant_nodes`, and not be one of the nodes that are never
+        folded; see the class.
         """
         inputs = [value for value in node.inputs if value is not None]
         if node.domain not in STANDARD_DOMAINS or node.op_type in _EXCLUDED or holds_graph(node):

@@ -217,13 +217,12 @@ def build_chain(
     elif chain.cut_entries:
         nodes += build_slice(data, chain.cut_entries, opset)
         shape = [chain.kept_size(axis) for axis in range(len(shape))]
-    for op_type, axes in (("Squeeze", dropped), ("Unsqueeze", added)):
-        if not axes:
-            continue
-        if nodes:
-            owner.set_value_info(nodes[-1].outputs[0], data, tuple(shape), last.outputs[0])
-        nodes += build_with_axes(op_type, nodes[-1].outputs[0] if nodes else data, axes, opset)
-        shape = [size for axis, size in enumerate(shape) if axis not in dropped]  # the sizes before an Unsqueeze
+    sizes_before_unsqueeze = [size for axis, size in enumerate(shape) if axis not in dropped]
+    for op_type, axes, sizes in (("Squeeze", dropped, shape), ("Unsqueeze", added, sizes_before_unsqueeze)):
+        if axes and nodes:
+            owner.set_value_info(nodes[-1].outputs[0], data, tuple(sizes), last.outputs[0])
+        if axes:
+            nodes += build_with_axes(op_type, nodes[-1].outputs[0] if nodes else data, axes, opset)
     return nodes or [ir.node("Identity", [data])]
 
 

@@ -68,7 +68,7 @@ def run_with_other_values(
     except (BudgetSpent, MemoryError):
         outputs, replaced = None, []
     kept = [*without_variants, *(name for name in variants if name not in replaced)]
-    sentence = f"{list_names(kept)} kept the default: no other value was tried, or none let the model run."
+    sentence = f"{list_names(kept)} kept the default: no other value was tried, or none let the model run in time."
     label = f" with other values than the defaults of {list_names(replaced)}"
     other_run = None if outputs is None else InputRun(arrays, outputs, label)
     return other_run, (sentence,) if kept else ()

@@ -85,7 +85,8 @@ def _find_refused_alone(
 ) -> Iterator[Case]:
     """Yield a case for each other node of the same operator that is refused alone with a message like that of `first`.
 
-    Skip nodes whose inputs the CPU provider does not compute, and all nodes if `first` has several or is in a body.
+    Yield nothing if `first` consists of several nodes, or is in a body. Skip a node whose inputs the CPU provider does
+    not compute.
     """
     others = [
         i for i, node in enumerate(graph.nodes) if node.op_type == first.culprit.op_type and i not in first.numbers

@@ -74,7 +74,7 @@ def process_model(job: Job, task: Task, scratch: Path, stop_event: threading.Eve
 def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -> Done:
     """Look up the outcome of a model, and run the command if none is stored. Raise the errors of `process_model`."""
     look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION  # for importing modules
-    identity = Identity("", task.location)
+    identity = Identity("", task.location)  # its key is empty until `_look_up` succeeds
     done: Done | None
     try:
         identity, done = _call(stop_event, _look_up, job, task, folder, timeout=look_up_timeout, memory=job.memory)

@@ -99,7 +99,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
         if text.startswith(_COMMAND):  # remove the shell's quotes around the path, which `fill_in_model` adds again
             text = text.replace(shell.join([path]), path)
         hidden = _escape_placeholder(text).replace(escaped, MODEL)
-        if escaped_repr != escaped:  # otherwise a path such as `model` would also be found in the new `{model}`
+        if escaped_repr != escaped:  # if they are equal, this would find the path `model` in the new `{model}`
             hidden = hidden.replace(escaped_repr, MODEL)
         return _ABSOLUTE.sub(_shorten_existing_path, folder_pattern.sub("", hidden))
 

@@ -167,7 +167,7 @@ def _belongs_to_run(header: Header, written: str, first: Header, shards: Set[str
 
     Both must have the same command and options. In addition, one of these must be true:
       * Both are shards I/N of the same sources with the same N, and the shard of `header` is not yet in `shards`.
-      * They overlap: the run with `header` started earlier, and wrote its last line (at `written`) after `first` began.
+      * The run with `header` wrote its last line, at the time `written`, after the run of `first` began.
     """
     if any(header[key] != first[key] for key in ("command", "options")):
         return False

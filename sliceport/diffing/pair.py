@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -103,8 +102,8 @@ class Pair:
 
         Args:
             outputs: The names of the outputs that the parts lead to.
-            right: The values that the parts take from the first model, with their names there. Values that turn out to
-                be right are added. The caller may also add values.
+            right: For each value that the parts take from the first model, its name there. Each value that is found
+                to be right is added. The caller may add values between two parts.
             tolerance: See `find_next_part`.
         """
         outputs = [name for name in outputs if name not in self.matches.equal]
@@ -171,11 +170,12 @@ class Pair:
         different = [name for name in written if name in matches.different][:_MAX_CANDIDATES]
         targets = {name: matches.different[name] for name in different}
         targets |= {name: matches.name_in_first(name) for name in outputs}
-        for known, (name, counterpart) in product((right, matches.equal), targets.items()):
-            nodes = find_ancestors(self._second, [name], known)
-            inputs = {value: known.get(value, value) for value in find_boundary(self._second, nodes)}
-            first_nodes = find_ancestors(self._first, [counterpart], set(known.values()))
-            yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
+        for known in (right, matches.equal):
+            for name, counterpart in targets.items():
+                nodes = find_ancestors(self._second, [name], known)
+                inputs = {value: known.get(value, value) for value in find_boundary(self._second, nodes)}
+                first_nodes = find_ancestors(self._first, [counterpart], set(known.values()))
+                yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
 
     def _locate(
         self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, right: dict[str, str]

@@ -271,7 +271,7 @@ class _Results:
         return ""
 
     def _describe_node(self, size: int) -> str:
-        """Return the node at position `size`, counted from 1, of the path as text."""
+        """Return, as text, the last of the first `size` nodes of the path."""
         return str(self.path.graph.nodes[self.path.numbers[size - 1]])
 
     def _compare(self, name: str, cut: Cut) -> _Outcome:
@@ -316,5 +316,6 @@ def _compare_measures(name: str, measures: Mapping[str, Any], tolerance: Toleran
     sample = (str([int(i) for i in np.unravel_index(measures["at"], about["shape"])]), got, expected)
     counts = f"{measures['unequal']} of {prod(about['shape'])} elements are not equal"
     detail = f"at index {sample[0]}, computed {sample[1]}, expected {sample[2]} ({counts})"
+    # EXACT values are only moved, and compared by their bits, so a NaN is nothing special.
     kind = "values" if special is None or tolerance == EXACT else special
     return OutputDiff(name, status="different", kind=kind, detail=detail, samples=(sample,), **about)

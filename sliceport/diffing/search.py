@@ -235,7 +235,7 @@ class Search:
         result = self._compare(case)
         if isinstance(result, Failure):  # `bad` fails to run
             is_right = False
-        elif not result:  # no values are compared: `bad` runs, which is right only for a failure of the run
+        elif not result:  # `bad` runs, and no values are compared
             is_right = self._failure.is_of_run
         else:
             is_right = not any(each.kind for each in result)
@@ -287,7 +287,7 @@ class Search:
         self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None
     ) -> bool:
         """Test some nodes on `values`. If they fail like the model, make them the best case and return True."""
-        progress.say(f"looking for the first node at fault: testing {count_of(len(numbers), 'node')}")
+        progress.say(f"looking for the smallest part at fault: testing {count_of(len(numbers), 'node')}")
         if outputs is None:  # by default, the values that the rest of the path reads, and the targets
             outputs = find_frontier(self._graph, set(numbers), self._path, self._targets)
         case = make_case(self._graph, numbers, outputs, values) if numbers else None

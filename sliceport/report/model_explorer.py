@@ -82,7 +82,7 @@ def node_data_of_check(result: Result, model: str) -> str:
                 yield Mark([finding["node"]], text, color)
             else:
                 holder, _, attribute = finding["scope"][0].rpartition(".")
-                # `attribute` holds the outermost body. The node is in that body unless there is a further scope.
+                # With one scope, the node is in the body `attribute` of `holder`. With more, it is deeper in this body.
                 inner = [finding["node"]] if len(finding["scope"]) == 1 else []
                 yield Mark([holder], text, color, attribute, inner)
 

@@ -189,7 +189,7 @@ class Direct3DDevice(OperatorFactory):
         return [heap, table, temporary]
 
     def _check_not_removed(self, name: str) -> None:
-        """Raise CallFailed for `name` if the device is lost, the only sign of an error in a method without a result."""
+        """Raise CallFailed for `name` if the device is lost. Methods without a result show errors in no other way."""
         raise_on_failure(name, call_method(self.dml.address, 15))  # GetDeviceRemovedReason
 
     def _create_buffer(self, size: int, heap: int, state: int) -> ComObject:

@@ -140,4 +140,4 @@ def test_other_values_that_take_too_long_are_not_taken(tmp_path: Path, monkeypat
     runnable = prepare_to_run(read_any(saved(tmp_path)))
     run_of_others, notes = run_with_other_values(runnable, onnxruntime_cpu.side(), {"x": x})
     assert run_of_others is None
-    assert notes == ("'w' kept the default: no other value was tried, or none let the model run.",)
+    assert notes == ("'w' kept the default: no other value was tried, or none let the model run in time.",)
