@@ -137,8 +137,8 @@ def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
     if scale < _EXACT_INTEGERS_END and all(abs(n) * (scale // d) < _EXACT_INTEGERS_END for n, d in ratios):
         return True
     # The length is `count` rounded up. If `count` is too close to an integer, rounding errors may change the length.
-    count = span / step
-    return bool(np.isfinite(count)) and abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count))
+    count, count_of_floats = span / step, (float(np.float32(end)) - float(np.float32(start))) / step
+    return abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count)) + abs(count_of_floats - count)
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:

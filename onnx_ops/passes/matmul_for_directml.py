@@ -35,9 +35,9 @@ class MatMulForDirectMLPass(NodePass):
     Given: y = MatMul(x[4,5], x2[5])
     Result: a = Unsqueeze(x2, [1]); b = MatMul(x, a); y = Squeeze(b, [1])
 
-    Reported and not fixed: more than 4 axes if a size is 0 or not known, if one tensor is a vector, or if a tensor is
-    broadcast along some of the leading axes only; before operator set 11, a vector after a tensor of unknown rank;
-    a zero point or scale of several axes.
+    Reported and not fixed: more than 4 axes if a size is 0 or not known, if one tensor is a vector, if a tensor is
+    broadcast along some of the leading axes only, or if a zero point or scale has several axes; before operator set 11,
+    a vector after a tensor of unknown rank.
     """
 
     op_types = tuple(MATMULS)

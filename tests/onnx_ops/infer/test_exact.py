@@ -129,8 +129,11 @@ def test_range_of_certain_length_has_that_length(bounds: tuple[float, ...], is_c
         assert len(elements) == max(0, int(np.ceil((bounds[1] - bounds[0]) / bounds[2])))
 
 
-@pytest.mark.parametrize("bounds", [(-1.5e308, 1.5e308, 1e308), (0.0, 1e39, 3e38)])
-def test_range_of_numbers_beyond_floats_has_no_certain_length(bounds: tuple[float, ...]) -> None:
+@pytest.mark.parametrize(
+    "bounds",
+    [(-1.5e308, 1.5e308, 1e308), (0.0, 1e39, 3e38), (1.0, 1.0000001, 3.3e-8), (2.0**24 + 1, 2.0**24 + 3.5, 1.0)],
+)
+def test_range_of_doubles_that_floats_do_not_store_has_no_certain_length(bounds: tuple[float, ...]) -> None:
     assert not is_range_length_certain([np.array(bound) for bound in bounds])
 
 
