@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import openvino as ov
 import pytest
-from openvino import opset1
+from openvino import opset1, opset8
 from openvino_models import constant, fixed, if_model, iterate, make, one_slice, parameter
 
 import sliceport
@@ -101,6 +101,33 @@ def test_sliced_inputs_that_are_not_read_are_found(size: int, read: str, is_foun
         rows = 3 if size < 0 else max(size, 1)
         arrays = [np.ones((count, 2), np.float32) for count in ([rows, 1] if size else [1])]
         assert (ov.compile_model(model, "CPU")(arrays)[0][0, 0] == 2**rows) == (not is_found)
+
+
+@pytest.mark.parametrize(
+    ("port", "is_found"), [("If", True), ("invariant", True), ("merged", False), ("Parameter", False)]
+)
+def test_split_of_a_constant_from_outside_its_body_is_found(port: str, is_found: bool) -> None:
+    """The CPU plugin moves a Constant into the bodies that get it unchanged, and folds the Split there."""
+    data, inner, condition = parameter([12], "u4"), parameter([12], "u4"), parameter([], "boolean")
+    source = data if port == "Parameter" else ov.op.Constant(ov.Tensor(ov.Type.u4, ov.Shape([12])))
+    result = opset1.result(opset1.split(inner, AXIS, 2).output(0))
+    body = ov.Model([result], [inner], "body")
+    if port == "If":
+        node, other = opset8.if_op(condition), body.clone()
+        node.set_then_body(body)
+        node.set_else_body(other)
+        node.set_input(source.output(0), inner, other.get_parameters()[0])
+        output, count = node.set_output(result, other.get_results()[0]), 2
+    else:
+        node, state = opset1.tensor_iterator(), opset1.result(opset1.add(inner, inner))
+        node.set_body(ov.Model([result, state], [inner], "body"))
+        if port == "merged":
+            node.set_merged_input(inner, source.output(0), state.output(0))
+        else:
+            node.set_invariant_input(inner, source.output(0))
+        output, count = node.get_iter_value(result.output(0), -1), 1
+    findings = sliceport.check(ov.Model([output], [data, condition], "m")).findings
+    assert sum("openvino-cpu" in one.defect.engines for one in findings) == count * is_found
 
 
 @pytest.mark.parametrize("kind", ["Split", "VariadicSplit"])
