@@ -104,6 +104,33 @@ def test_sliced_inputs_that_are_not_read_are_found(size: int, read: str, is_foun
 
 
 @pytest.mark.parametrize(
+    ("passed", "is_found"),
+    [("merged", True), ("invariant", True), ("merged, last value", True), ("merged, concatenated", False),
+     ("merged, alone", False)],
+)  # fmt: skip
+def test_input_that_a_body_only_passes_on_is_not_read(passed: str, is_found: bool) -> None:
+    data, inner = parameter([1, 2]), parameter([1, 2])
+    result, one = opset1.result(inner), opset1.result(fixed(np.ones((1, 2), np.float32)))
+    node = opset1.tensor_iterator()
+    node.set_body(ov.Model([result] if "alone" in passed else [result, one], [inner], "body"))
+    if passed == "invariant":
+        node.set_invariant_input(inner, data.output(0))
+    else:
+        node.set_merged_input(inner, data.output(0), result.output(0))
+    outputs = [] if "alone" in passed else [node.get_iter_value(one.output(0), -1)]
+    if "concatenated" in passed:
+        outputs.append(node.get_concatenated_slices(result.output(0), 0, 1, 1, -1, 0))
+    elif "," in passed:
+        outputs.append(node.get_iter_value(result.output(0), -1))
+    model = ov.Model(outputs, [data], "m")
+    found = [one.defect.id for one in sliceport.check(model).findings]
+    assert found == ["sliced inputs that are not read"] * is_found
+    if not is_found:  # In the other cases, the plugin ends the process.
+        array = np.array([[3, 4]], np.float32)
+        assert ov.compile_model(model, "CPU")([array])[len(outputs) - 1].tolist() == array.tolist()
+
+
+@pytest.mark.parametrize(
     ("port", "is_found"), [("If", True), ("invariant", True), ("merged", False), ("Parameter", False)]
 )
 def test_split_of_a_constant_from_outside_its_body_is_found(port: str, is_found: bool) -> None:
