@@ -41,6 +41,8 @@ _NOT_MONOTONIC_BELOW_0 = frozenset({"Abs", "Mod", "Power", "ReduceProd"})
 """Operators that are monotonic if no number is negative; see `_may_have_wrong_bounds`."""
 _NARROW = frozenset({"boolean", "i8", "u8"})
 """Element types that hold only some of the sizes of axes."""
+_BODIES: dict[str, list[tuple[int, ...]]] = {"If": [(0,), (1,)], "Loop": [()], "TensorIterator": [()]}
+"""The arguments with which a node of each operator returns each of its bodies, and the inputs of the body."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class DataDependent(Container[int]):
             reads_data = kind not in ("Constant", "ShapeOf") and (not sources or not numbers.isdisjoint(sources))
             if reads_data and number not in fixed:
                 numbers.add(number)
-            for body in {"If": [(0,), (1,)], "Loop": [()], "TensorIterator": [()]}.get(kind, []):
+            for body in _BODIES.get(kind, []):
                 parameters = node.get_function(*body).get_parameters()
                 for port in node.get_input_descriptions(*body):
                     if isinstance(port, InvariantInputDescription) and sources[port.input_index] not in numbers:
