@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import openvino as ov
-from openvino.op.util import SliceInputDescription
+from openvino.op.util import ConcatOutputDescription, MergedInputDescription, SliceInputDescription
 
 from ov_ext.defects import BuiltInNode, find_defects, find_split_defects
 from ov_ext.files import read_with_shapes
@@ -119,12 +119,27 @@ def _reads_inputs(iterator: ov.Node) -> bool:
     If there is only one iteration, or if no input is sliced, any input that the body reads counts. The CPU plugin drops
     inputs that the body does not read. It runs one iteration if no sliced input is left, and crashes if none is left.
     """
-    body, ports = iterator.get_function(), iterator.get_input_descriptions()
-    read = {source.get_node().get_instance_id() for node in body.get_ordered_ops() for source in inputs_of(node)}
+    body, outputs = iterator.get_function(), iterator.get_output_descriptions()
+    ports = iterator.get_input_descriptions()
+    parameters = [node.get_instance_id() for node in body.get_parameters()]
+    results = [result.input_value(0).get_node().get_instance_id() for result in body.get_results()]
     sliced = [port for port in ports if isinstance(port, SliceInputDescription)]
+    merged = [port for port in ports if isinstance(port, MergedInputDescription)]
+    changed = [port for port in merged if results[port.body_value_index] != parameters[port.body_parameter_index]]
+    # The plugin first removes each Result that only returns an input that no iteration changes, and outputs the input
+    # instead. It keeps the Result if its values are joined or become another input.
+    varying = {parameters[port.body_parameter_index] for port in (*sliced, *changed)}
+    kept = {port.body_value_index for port in outputs if isinstance(port, ConcatOutputDescription)}
+    kept |= {port.body_value_index for port in changed}
+    kept |= {i for i, source in enumerate(results) if source in varying or source not in parameters}
+    if kept.isdisjoint(port.body_value_index for port in outputs):
+        return True  # The plugin drops the whole node, because no output is left.
+    read = {results[i] for i in kept}
+    for node in body.get_ordered_ops():
+        if node.get_type_name() != "Result":
+            read.update(source.get_node().get_instance_id() for source in inputs_of(node))
     needed = sliced if sliced and iterator.get_num_iterations() != 1 else ports
-    parameters = body.get_parameters()
-    return any(parameters[port.body_parameter_index].get_instance_id() in read for port in needed)
+    return any(parameters[port.body_parameter_index] in read for port in needed)
 
 
 def _check_split(node: ov.Node, data_dependent: Container[int]) -> _Findings:

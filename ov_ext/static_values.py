@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import openvino as ov
 from openvino import opset1, opset8
+from openvino.op.util import InvariantInputDescription
 
 from ov_ext.inference import Bounds
 from sliceport.errors import InvalidSlice
@@ -40,13 +41,16 @@ _NOT_MONOTONIC_BELOW_0 = frozenset({"Abs", "Mod", "Power", "ReduceProd"})
 """Operators that are monotonic if no number is negative; see `_may_have_wrong_bounds`."""
 _NARROW = frozenset({"boolean", "i8", "u8"})
 """Element types that hold only some of the sizes of axes."""
+_BODIES: dict[str, list[tuple[int, ...]]] = {"If": [(0,), (1,)], "Loop": [()], "TensorIterator": [()]}
+"""The arguments with which a node of each operator returns each of its bodies, and the inputs of the body."""
 
 
 @dataclass(frozen=True)
 class DataDependent(Container[int]):
     """The instance numbers of nodes that depend on the data of a Parameter, so that OpenVINO has no bounds for them.
 
-    `nodes` are all nodes of a model in topological order. They are read when a number is first looked up.
+    `nodes` are all nodes of a model in topological order, each before those of its bodies. They are read when a number
+    is first looked up. A body's Parameter depends on data unless its value is the same in each iteration and does not.
     """
 
     nodes: Sequence[ov.Node]
@@ -57,11 +61,18 @@ class DataDependent(Container[int]):
     @cached_property
     def _numbers(self) -> set[int]:
         numbers: set[int] = set()
+        fixed: set[int] = set()  # Parameters of bodies that do not depend on data.
         for node in self.nodes:
-            if node.get_type_name() not in ("Constant", "ShapeOf"):  # A ShapeOf reads no data.
-                sources = node.input_values()
-                if not sources or any(source.get_node().get_instance_id() in numbers for source in sources):
-                    numbers.add(node.get_instance_id())
+            kind, number = node.get_type_name(), node.get_instance_id()
+            sources = [source.get_node().get_instance_id() for source in node.input_values()]
+            reads_data = kind not in ("Constant", "ShapeOf") and (not sources or not numbers.isdisjoint(sources))
+            if reads_data and number not in fixed:
+                numbers.add(number)
+            for body in _BODIES.get(kind, []):
+                parameters = node.get_function(*body).get_parameters()
+                for port in node.get_input_descriptions(*body):
+                    if isinstance(port, InvariantInputDescription) and sources[port.input_index] not in numbers:
+                        fixed.add(parameters[port.body_parameter_index].get_instance_id())
         return numbers
 
 

@@ -48,8 +48,8 @@ class Group:
     def effects(self) -> str:
         """The behavior of the engines as clauses of a sentence. Engines that behave alike share a clause.
 
-        For a contested entry, a last clause says which engines are right. The text is empty for an entry known from
-        reports alone, unless `is_reported` is set.
+        For a contested entry, a last clause says what is right and on which engines. The text is empty for an entry
+        known from reports alone, unless `is_reported` is set.
         """
         if self.entry["evidence"] == "reported" and not self.is_reported:
             return ""
@@ -63,9 +63,8 @@ class Group:
         ]
         if self.entry["is_contested"] and effects:  # engines disagree about the result
             right_on = self.entry["right_on"]
-            effects.append(
-                f"{_join_names(right_on)} {'is' if len(right_on) == 1 else 'are'} right: {self.entry['right']}"
-            )
+            engines = f"{_join_names(right_on)} {'is' if len(right_on) == 1 else 'are'} right: " if right_on else ""
+            effects.append(f"{engines}{self.entry['right']}")
         return "; ".join(effects)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import openvino as ov
 import pytest
-from openvino import opset1
+from openvino import opset1, opset8
 from openvino_models import constant, fixed, if_model, iterate, make, one_slice, parameter
 
 import sliceport
@@ -95,12 +95,60 @@ def test_sliced_inputs_that_are_not_read_are_found(size: int, read: str, is_foun
         node.set_sliced_input(part, data.output(0), 0, 1, 1, -1, 0)
     node.set_merged_input(inner, state.output(0), result.output(0))
     model = ov.Model([node.get_iter_value(result.output(0), -1)], [data, state] if size else [state], "m")
-    found = [one.defect.id for one in sliceport.check(model).findings]
-    assert found == ["sliced inputs that are not read"] * is_found
+    assert [one.defect.id for one in sliceport.check(model).findings] == ["sliced inputs that are not read"] * is_found
     if read == "state":  # Each iteration doubles it.
         rows = 3 if size < 0 else max(size, 1)
         arrays = [np.ones((count, 2), np.float32) for count in ([rows, 1] if size else [1])]
         assert (ov.compile_model(model, "CPU")(arrays)[0][0, 0] == 2**rows) == (not is_found)
+
+
+@pytest.mark.parametrize(
+    ("passed", "is_found"),
+    [("merged", True), ("invariant", True), ("merged, last value", True), ("merged, concatenated", False),
+     ("merged, alone", False)],
+)  # fmt: skip
+def test_input_that_a_body_only_passes_on_is_not_read(passed: str, is_found: bool) -> None:
+    data, inner = parameter([1, 2]), parameter([1, 2])
+    result, one = opset1.result(inner), opset1.result(fixed(np.ones((1, 2), np.float32)))
+    node = opset1.tensor_iterator()
+    node.set_body(ov.Model([result] if "alone" in passed else [result, one], [inner], "body"))
+    if passed == "invariant":
+        node.set_invariant_input(inner, data.output(0))
+    else:
+        node.set_merged_input(inner, data.output(0), result.output(0))
+    outputs = [] if "alone" in passed else [node.get_iter_value(one.output(0), -1)]
+    if "concatenated" in passed:
+        outputs.append(node.get_concatenated_slices(result.output(0), 0, 1, 1, -1, 0))
+    elif "," in passed:
+        outputs.append(node.get_iter_value(result.output(0), -1))
+    model = ov.Model(outputs, [data], "m")
+    assert len(sliceport.check(model).findings) == is_found
+    if not is_found:  # In the other cases, the plugin ends the process.
+        array = np.array([[3, 4]], np.float32)
+        assert ov.compile_model(model, "CPU")([array])[len(outputs) - 1].tolist() == array.tolist()
+
+
+@pytest.mark.parametrize(("op", "source"), [("If", "Constant"), ("Iterator", "Constant"), ("Iterator", "Parameter")])
+def test_split_of_a_constant_from_outside_its_body_is_found(op: str, source: str) -> None:
+    """The CPU plugin moves a Constant into the bodies that get it unchanged, and folds the Split there."""
+    data, inner, condition = parameter([12], "u4"), parameter([12], "u4"), parameter([], "boolean")
+    outer = data if source == "Parameter" else ov.op.Constant(ov.Tensor(ov.Type.u4, ov.Shape([12])))
+    result = opset1.result(opset1.split(inner, AXIS, 2).output(0))
+    body = ov.Model([result], [inner], "body")
+    if op == "If":
+        node, other = opset8.if_op(condition), body.clone()
+        node.set_then_body(body)
+        node.set_else_body(other)
+        node.set_input(outer.output(0), inner, other.get_parameters()[0])
+        output = node.set_output(result, other.get_results()[0])
+    else:
+        node = opset1.tensor_iterator()
+        node.set_body(body)
+        node.set_invariant_input(inner, outer.output(0))
+        output = node.get_iter_value(result.output(0), -1)
+    findings = sliceport.check(ov.Model([output], [data, condition], "m")).findings
+    engines = [engine for one in findings for engine in one.defect.engines]
+    assert engines.count("openvino-cpu") == engines.count("openvino") * (source == "Constant")
 
 
 @pytest.mark.parametrize("kind", ["Split", "VariadicSplit"])

@@ -136,6 +136,15 @@ def test_what_is_contested_names_who_is_right(folder: Path, check: Invoke) -> No
     assert "onnxruntime-dml, onnx-reference and openvino-onnx are right: by Slice-13, ends of a negative step" in line
 
 
+def test_contested_node_names_no_engine_if_none_is_right(folder: Path, check: Invoke) -> None:
+    save(
+        "(float[4] x) => (float[2] a, float[2] b, float[0] c) { a, b, c = Split<num_outputs = 3>(x) }",
+        folder / "e.onnx",
+        18,
+    )
+    assert "are never written; by Split-18, parts have ceil(dim / num_outputs)" in check("e.onnx", code=1).out
+
+
 def test_versions_leave_out_what_does_not_concern_them(check: Invoke) -> None:
     words = ["stepped.onnx", "--engines", "onnxruntime-webnn", "--engine-versions"]
     check(*words, "onnxruntime=1.20.1", code=1)
