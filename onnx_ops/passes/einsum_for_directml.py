@@ -61,8 +61,10 @@ class EinsumForDirectMLPass(NodePass):
             Skip, InvalidSlice, DynamicSlice: The node cannot be fixed; see the class.
         """
         left, right, output_labels = einsum_terms(node)
-        if any(len(set(term)) < len(term) for term in (left, right)):
+        if any(len(set(term)) < len(term) for term in (left, right, output_labels)):
             raise Skip("a label occurs twice in a tensor")
+        if not set(output_labels) <= {*left, *right}:
+            raise Skip("a label of the output is in neither tensor")
         shapes = [shape for value in node.inputs if (shape := self.sizes(value)) is not None]
         if len(node.inputs) != 2 or list(map(len, shapes)) != [len(left), len(right)]:
             raise Skip("a rank is not known, or the inputs do not fit the equation")

@@ -139,6 +139,8 @@ def test_einsum_with_an_ellipsis_stays() -> None:
     ("equation", "left", "right"),
     [
         ("aag,ag->a", "2,2,2", "2,2"),  # needs a diagonal
+        ("ibh,hnd->ifnd", "5,2,16", "16,4,4"),  # not valid: f is in neither tensor
+        ("ibh,hnd->iind", "5,2,16", "16,4,4"),  # not valid: i occurs twice
         ("acdgh,efgha->acdef", "2,1,4,2,2", "n,n,2,2,2"),  # joins open axes
         ("abc,dbc->ad", "2,4294967296,4294967296", "5,4294967296,4294967296"),  # joins sizes beyond 64 bits
         ("bilmkq,bnk->bilmn", "b,2,l,3,4,2", "1,5,4"),  # a Reshape cannot infer the open row if the batch is empty
