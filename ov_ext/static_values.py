@@ -246,7 +246,8 @@ def _list_sources(last: ov.Node) -> list[ov.Node] | None:
                 sources = node.input_values()
                 if not sources:
                     return None
-                pending += [value.get_node() for value in sources]
+                # The first input comes first, because it usually leads to a Parameter soon, which ends the search.
+                pending += [value.get_node() for value in reversed(sources)]
     return list(nodes.values())
 
 

@@ -89,7 +89,8 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
     first = run(Trust.ALL)
 
     def run_trial(sizes: Mapping[str, int]) -> Evidence:
-        # Numbers in place of open sizes hide which outputs of custom operators depend on these sizes: none is trusted.
+        # A trial with numbers for open sizes does not show which outputs of custom operators depend on these sizes, so
+        # it trusts no declared numbers of outputs.
         return run(Trust.NONE if sizes else Trust.CUSTOM, sizes).evidence
 
     trust, misdeclared = find_misdeclared(first.evidence, run_trial)
@@ -330,7 +331,7 @@ class _Propagation:
         if not schema.has_type_and_shape_inference_function:
             body = self._function_body(schema, node, inputs)
             return None if body is None else self._call_function(body, node, inputs, scope)
-        original = node
+        original = node  # for `correct_first_output`, which needs to see negative axes
         if opset < _NEGATIVE_AXES_OPSET and inputs and inputs[0].dims is not None:
             node = normalize_axes(node, len(inputs[0].dims))
         types, tensors = serialize_inputs(node, inputs)

@@ -53,10 +53,10 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
     and by the names of its outputs. If several nodes have the same name, the name maps to the id of the first one.
 
     In model-explorer-onnx, the branches of an If are parts of the main graph. Each other body and each function is a
-    graph of its own. An id is the name of the node after NameFixPass, which names unnamed nodes and renames nodes whose
-    name is in use. For a node in a branch, the id and the names begin with the id of the If and the name of the
-    attribute. Nodes of functions are listed only by the names of `mark_written_names`. Nodes in nested
-    bodies are left out.
+    graph of its own. In a graph, an id is the name of the node after NameFixPass, which names unnamed nodes and renames
+    nodes whose name is in use. For a node in a branch, the id and the names begin with the id of the If and the name of
+    the attribute. Nodes in nested bodies are left out. NameFixPass does not change functions. Nodes of functions are
+    listed by the name that `mark_written_names` gives them, and not by their outputs.
 
     Raises:
         ModelError: The file cannot be read or is not an ONNX model, or onnx-ir cannot represent the model.

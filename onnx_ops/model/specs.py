@@ -112,8 +112,8 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
 
     Raises:
         InvalidSlice: The data are a scalar, the number of inputs or outputs is wrong, a parameter is not valid, or
-            Split-18 has both or neither of `split` and `num_outputs`. Only if part sizes are missing: the axis is out
-            of range, or cannot be divided into a part for each output. The sum of part sizes is not checked.
+            Split-18 has both or neither of `split` and `num_outputs`; or part sizes are missing, and the axis is out of
+            range or cannot be divided into a part for each output. Given part sizes are not compared with the axis.
         DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     takes_input = _takes_sizes(opset)

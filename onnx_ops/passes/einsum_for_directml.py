@@ -189,7 +189,7 @@ def _reshape(
 ) -> ir.Value:
     """Add a Reshape that joins the labels of each group to one axis, or separates them again. Return its output.
 
-    `axes` are the output axes: the groups, to join the labels of each group; or single labels, to separate them.
+    If `axes` are the groups, the labels of each group are joined. If `axes` are single labels, they are separated.
 
     Nothing is added if each group is one label. If no group has several labels, an Unsqueeze or Squeeze adds or removes
     the axes of size 1. The axes of leading groups of one label are copied, even if their sizes are not known.

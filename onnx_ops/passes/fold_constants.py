@@ -172,7 +172,8 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
 
     def _count_bytes(self, output: ir.Value) -> int:
         dtype, shape = self.value_info.dtype(output), self.static_shape(output)
-        return 0 if dtype is None or shape is None else prod(shape) * dtype.bitwidth // 8  # 0 if it is left out
+        # Only an output that is left out has no type or shape here.
+        return 0 if dtype is None or shape is None else prod(shape) * dtype.bitwidth // 8
 
 
 def _find_new_constants(

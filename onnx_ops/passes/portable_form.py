@@ -96,8 +96,8 @@ class PortableSlicePass(PortablePass):
         data = data_of(node)
         sizes = self.sizes(data)
         written = read_slice_by_spec(node, opset, sizes)
-        # Among contested Slices, only this one depends on `read_as`. Without optimization, onnxruntime's CPU provider
-        # reads the others as the specification does.
+        # `read_as` applies only to a backward Slice to the greatest integer. Other contested Slices are read by the
+        # specification, as onnxruntime's CPU provider does without optimization.
         if find_disagreement(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
             if self.read_as is None:
                 self.report_change(node, None, (BACKWARD_TO_THE_GREATEST,))

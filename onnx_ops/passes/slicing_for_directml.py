@@ -85,7 +85,8 @@ class SplitForDirectMLPass(NodePass):
         spec: SplitSpec | None = None
         with suppress(*SKIPS):
             spec = read_split(node, opset, shape)
-        if spec is None or defects[0].handling == "named":  # the part sizes are unknown, or no replacement is correct
+        # The part sizes are unknown, or no replacement is correct. `split_defects` returns a "named" defect alone.
+        if spec is None or defects[0].handling == "named":
             self.report_change(node, None, defects)
             return
         parts = {

@@ -99,7 +99,7 @@ class OnnxruntimeDML:
 
 
 def open_provider(adapter: str | None = None) -> Device:
-    """Open a device to run whole models on. It retries failed calls, except in `OnnxruntimeDML.run_model`.
+    """Open a device to run whole models on. It retries failed calls, except within `Device.without_retries`.
 
     Args:
         adapter: The number of the adapter on Windows; None for the one that `SLICEPORT_ADAPTER` selects.

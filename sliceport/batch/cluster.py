@@ -146,7 +146,8 @@ class _DaskRunner:
     def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
         """Return outcomes of ended tasks, and refused tasks. Announce new refusals. Keep an error that ends the run."""
         outcomes, refused = [], []
-        for future, (address, outcome, *_) in results:  # if a task failed: class of the error, error, traceback
+        # If a task failed, Dask returns the class of the error, the error and a traceback instead.
+        for future, (address, outcome, *_) in results:
             task = self._tasks.pop(future)
             if isinstance(outcome, SliceportError):  # `serve` returns errors of the model as a Done
                 self._error = outcome

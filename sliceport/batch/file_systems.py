@@ -64,6 +64,7 @@ def _describe_missing_package(url: str, error: ImportError) -> str:
     for part in url.split("::"):
         entry = known_implementations.get(part.partition("://")[0], {})
         package = str(entry.get("class", "")).partition(".")[0]
+        # fsspec raises the error `err` if the module of `class` cannot be imported.
         if entry.get("err", "").rstrip(".") == message and package not in ("", "fsspec"):
             return f"{package} is not installed; run: pip install {package.replace('_', '-')}"
     return message

@@ -121,10 +121,13 @@ class Pair:
     def _confirm_cause(self, located: Located, failure: Failure) -> Located | None:
         """Return a part if it causes the failure of the second model, otherwise None. Later calls use its right value.
 
-        A part that does not run is the cause if it fails like the model, or if the model fails at the last node of the
-        part. It is also the cause if the model fails at a later node, and the rest runs with the right value. A part
-        that runs is the cause if the rest fails with the value of the part, and runs with the right value. In the last
-        two cases, the part gets a note.
+        A part is the cause in each of these cases:
+
+        1. It does not run, and fails like the model, or the model fails at the last node of the part.
+        2. It does not run, the model fails at a later node, and the rest runs with the right value.
+        3. It runs, and the rest fails with the value of the part, and runs with the right value.
+
+        In the cases 2 and 3, the part gets a note.
         """
         case, expected, _ = located
         if case.failure.is_of_run:
@@ -137,8 +140,9 @@ class Pair:
             note = "alone, it fails in another way than the second model, which runs with the right value of this part"
         else:
             actual = self._bad.try_run(case.model, case.inputs)
-            values = self._right_values | _select_arrays({} if isinstance(actual, Failure) else actual)
-            may_be_cause = not isinstance(actual, Failure) and not self._does_rest_run(values)
+            may_be_cause = not isinstance(actual, Failure) and not self._does_rest_run(
+                self._right_values | _select_arrays(actual)
+            )
             note = "the second model fails with the value of this part, and runs with the right value"
         # Later parts are tested with the right value of this part.
         self._right_values |= _select_arrays(expected or {})

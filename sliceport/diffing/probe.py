@@ -100,8 +100,10 @@ class State:
             lists = [*data["shapes"].values(), *(cut["outputs"] for cut in data["cuts"].values())]
             kinds = {cut["kind"] for cut in data["cuts"].values()}
             # `index` raises a TypeError for floats and strings.
-            if any(index(number) < 0 for number in (*numbers, *chain(*lists))) or not kinds <= {*get_args(_CutKind)}:
-                raise ValueError
+            if any(index(number) < 0 for number in (*numbers, *chain(*lists))):
+                raise ValueError("a number is negative")
+            if not kinds <= {*get_args(_CutKind)}:
+                raise ValueError("the kind of a cut is not known")
             failure = None if data["failure"] is None else Failure(**data["failure"])
             cuts = {name: Cut(**cut | {"outputs": tuple(cut["outputs"])}) for name, cut in data["cuts"].items()}
             shapes = {name: tuple(sizes) for name, sizes in data["shapes"].items()}

@@ -198,7 +198,7 @@ def _choose_cuts(
     chosen: dict[tuple[object, ...], tuple[Cut, Case]] = {}
     for cut, names in outputs.items():
         cut_to_run = replace(cut, outputs=tuple(positions[name] for name in names if name not in avoided))
-        case = path.case_of(cut_to_run, values)
+        case = path.case_of(cut_to_run, values)  # None if an input of the cut is not computed
         if case is not None and case.outputs and all(map(_can_probes_read, case.inputs.values())):
             chosen.setdefault((case.numbers, case.outputs), (cut_to_run, case))
     return values, list(chosen.values()), avoided

@@ -124,7 +124,7 @@ def _format_call(call: Call, verbose: bool) -> str:
 
 
 def _format_parameters(operator: Operator) -> str:
-    """Return the parameters of an operator after a space, and the strides of its tensors unless all are packed."""
+    """Format the parameters of an operator, after a space. Add the strides of its tensors unless all are packed."""
     text = ""
     if isinstance(operator, Slice | Slice1):
         prefix = "input_window_" if isinstance(operator, Slice1) else ""

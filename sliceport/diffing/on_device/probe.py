@@ -35,6 +35,7 @@ def measure(got: Any, expected: Any) -> dict[str, Any]:
         if has != needs:
             return {"kind": kind, "detail": f"its {kind} is {has}, expected {needs}"}
     a, b = (np.ascontiguousarray(each).reshape(-1) for each in (got, expected))
+    # One row of bytes for each element. NumPy does not infer -1 beside a size of 0.
     unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
     measures = {"element": got.dtype.name, "shape": list(got.shape), "unequal": int(unequal.sum())}
     if not unequal.any():
