@@ -278,7 +278,8 @@ class _Checker:
         yield from _with_reports(self._find_reported(spec, bounds, sizes))
         for axis, (start, _, step) in bounds.items():
             name = self._open_sizes.name(data, axis)
-            # Every axis that is not empty has an element -1. A start of INT32_MIN or less is a defect at every size.
+            # A start of -1 is on every axis that is not empty. A start of INT32_MIN or less is not only fragile:
+            # `slice_defects` returns its defect for every size.
             if name and step < 0 and _INT32_MIN < start < -1:
                 detail = f"engines differ on start {start} with step {step} where {name} is less than {-start}"
                 yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", detail

@@ -42,7 +42,7 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         return
 
     def size_of(value: ValueView, axis: int) -> Dim:
-        # If a size decides whether a node in a body runs, the node may not run where the size is 0.
+        # A size that decides whether a body runs counts as unknown, because its nodes may never run where it is 0.
         size = open_sizes.size_of(value, axis)
         return None if isinstance(size, str) and open_sizes.may_decide(size, node) else size
 

@@ -177,9 +177,10 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     """Build a StridedSlice with one explicit entry for each axis and each new axis.
 
     A Slice in front of it handles the entries that a StridedSlice computes wrongly. They slice backward along an axis
-    that may be empty, or shrink an axis by an index that is known only at run time. (A Gather could shrink an axis, but
-    divides by its size, which may be 0.) If the StridedSlice would keep all axes, it is left out. If the node keeps all
-    axes, a Slice of all data replaces it. Data of open rank get an Unsqueeze instead, and scalars a Reshape.
+    that may be empty, or shrink an axis by an index that is known only at run time. (A Gather is not used for this:
+    OpenVINO divides by the size of its axis, which may be 0.) If the StridedSlice would keep all axes, it is left out.
+    If the node keeps all axes, a Slice of all data replaces it. Data of open rank get an Unsqueeze instead, and scalars
+    a Reshape.
 
     Returns:
         The replacement with the names of its operators. None if the number of entries is not known, if an entry of the
@@ -309,7 +310,7 @@ def _element_or_output(view: BuiltInNode, index: int, entry: Entry) -> int | ov.
 
 
 def _build_element(view: BuiltInNode, index: int, entry: Entry) -> ov.Output:
-    """Return an output that holds an entry's element of index input `index`, as a list of one 64-bit integer."""
+    """Return an entry's begin (`index` 0), end (1) or stride (2) as an output: a list of one 64-bit integer."""
     source, position = _to_whole_bytes(view.inputs[1 + index]), entry.position
     if view.count != 1:
         arguments = [_constant([value]) for value in (position, position + 1, 1, 0)]  # start, stop, step, axis

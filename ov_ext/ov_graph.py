@@ -241,7 +241,8 @@ def _run_iterations(op: Any, arrays: Sequence[Any], run: Runner) -> Iterator[Bod
     merged = [port for port in ports if isinstance(port, MergedInputDescription)]
     counts = list(map(len, parts.values()))
     graph = OpenVINOGraph(op.get_function().clone())
-    counter, condition = -1, -1  # the indices of the parameter for the iteration's number and of the condition's result
+    # The indices of the body's parameter for the iteration's number, and of the body's result for the condition.
+    counter, condition = -1, -1
     if op.get_type_name() == "Loop":
         counter, condition = op.get_special_body_ports()
         trip_count, is_entered = arrays[0].item(), arrays[1].item()

@@ -56,7 +56,8 @@ def use_builtin_ops(model: ov.Model) -> int:
     """Replace the operators of ov_ext by the built-in ones, also in bodies. This undoes `use_custom_ops`.
 
     Args:
-        model: The model, which is changed in place. The note of `use_custom_ops` is removed. Lost `rt_info` stays lost.
+        model: The model, which is changed in place. The note of `use_custom_ops` is removed. Values of
+            `rt_info` that `use_custom_ops` could not keep are not restored.
 
     Returns:
         The number of replaced nodes.

@@ -298,8 +298,8 @@ class SlicingOp(ov.Op):
         if output_sizes is None:
             self.set_output_type(0, element, ov.PartialShape.dynamic())
             return
-        # An int is an input axis with the same dimension; see `_join_dimensions`. The cache has the axis and not its
-        # dimension, because equal shapes may have different symbols.
+        # An int is the number of the input axis whose dimension the output axis takes over; see `_join_dimensions`. The
+        # cache has this number and not the dimension, because shapes with the same text may have different symbols.
         dims_or_axes = [dimension(bounds) if axis is None else axis for bounds, axis in output_sizes]
         self.set_output_type(0, element, _join_dimensions(shape, dims_or_axes))
         # If the data are a list, the bounds of the output's elements must be set each time, so the shape is not cached.

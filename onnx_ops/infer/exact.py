@@ -142,7 +142,7 @@ def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:
-    """Return whether engines may agree on an operator for these types; False if a division of integers may fail."""
+    """Return whether engines compute an operator alike for these types; False if a division of integers may fail."""
     if op_type in _SELECTING:
         return True
     if op_type == "Cast":

@@ -157,7 +157,8 @@ class _Propagation:
         """Visit the nodes of a graph, store and report the facts of its values, and return the facts of its outputs.
 
         For the inputs of a subgraph, `input_facts` are the facts in every iteration, and `arguments` those in the first
-        one. The numbers that the inputs declare are compared with `arguments`, and used only if `trusts_inputs`.
+        one. Numbers that the inputs declare for sizes are used only if `trusts_inputs`. Those that `arguments` do not
+        confirm are noted in `evidence`.
         """
         scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so the elements of the initializer are only a default.

@@ -18,7 +18,8 @@ def find_fused_transposes(matmul: NodeView, opset: int) -> Iterator[tuple[str, V
 
     The kind tells which Transpose onnxruntime fuses with the MatMul: "batch" if axis 0 moves behind all batch
     axes, "matrix" if the last two axes change places, or "" if onnxruntime fuses no Transpose. "batch" requires that
-    both operands have the same rank. The data are the tensor that the fused Transpose, if any, reads.
+    both operands have the same rank. The data are the tensor that the fused Transpose reads; ignore them if the kind is
+    empty.
 
     Raises:
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.

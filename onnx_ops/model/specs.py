@@ -56,7 +56,8 @@ def resolve_node(node: NodeView, opset: int) -> SpecAndRegions:
     """
     shape = known_data_shape(node)
     spec: SliceSpec | StridedSliceSpec | SplitSpec | None = None
-    if node.op_type != "Split":  # first, so that a parameter in a missing file is reported, not an unknown shape
+    # The parameters come before the test of the shape, because a parameter in a missing file is the error to report.
+    if node.op_type != "Split":
         spec = slice_spec(node, opset) if node.op_type == "Slice" else strided_slice_spec(node)
     if shape is None:
         raise DynamicSlice("the shape of its input is not known")

@@ -155,7 +155,7 @@ class PortableSlicePass(PortablePass):
         return chain.nodes
 
     def _is_excluded(self, entry: AxisSlice) -> bool:
-        """Return whether the target lacks the step of a slice."""
+        """Return whether `without` excludes the step of a slice."""
         return (entry.step != 1 and "steps" in self.without) or (entry.step < 0 and "negative-steps" in self.without)
 
 

@@ -113,7 +113,8 @@ def _choose_parts(parts: Sequence[Part], data: ir.Value, axis: int, value_info: 
     """Return the parts of one or more Splits, each in order.
 
     The result is empty if no Split saves an operator. It is also empty if the best Split without gaps, or the best one
-    with gaps, has a part that is multiplied by the Sigmoid of another part. Any other such Split is only left out.
+    with gaps, has a part that is multiplied by the Sigmoid of another part. Any further Split with such a part is
+    left out.
     """
     size = value_info.sizes[data][axis]
     assert size is not None

@@ -107,7 +107,7 @@ class SplitOfPartPass(SlicingPass):
                 successors[value] = output
             else:
                 sizes = (*shape[:axis], size, *shape[axis + 1 :])
-                # Nothing reads this output. It gets its provisional name from an output that is replaced.
+                # Nothing reads this output, so it may be named after any of the outputs that are replaced.
                 self.set_value_info(output, data, sizes, merged[-1].outputs[0])
         self.replace_nodes([outer, *merged], new_nodes, successors, position=outer)
         for split in merged:

@@ -96,7 +96,8 @@ class _DaskRunner:
         """Give all tasks to the workers. Yield each outcome once. Raise a SliceportError if the run cannot go on."""
         client, completed, remaining = self._client, self._completed, iter(tasks)
         try:
-            # The last journal belongs to this run or a later run. A worker that sees this journal sees the results.
+            # A worker looks for this journal to find out whether it sees the folder of the results. It is that of this
+            # run or of a later run, which serves as well.
             journal = open_store(job.root).names("runs")[-1]
             while True:
                 results = completed.next_batch(block=False)
@@ -146,8 +147,7 @@ class _DaskRunner:
     def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
         """Return outcomes of ended tasks, and refused tasks. Announce new refusals. Keep an error that ends the run."""
         outcomes, refused = [], []
-        # If a task failed, Dask returns the class of the error, the error and a traceback instead.
-        for future, (address, outcome, *_) in results:
+        for future, (address, outcome, *_) in results:  # a failed task: the class of the error, the error, a traceback
             task = self._tasks.pop(future)
             if isinstance(outcome, SliceportError):  # `serve` returns errors of the model as a Done
                 self._error = outcome

@@ -131,7 +131,7 @@ def _read_cached_digests(url: str) -> Digests | None:
 def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
     """Copy a model to a local folder, cache the digests of its files, and return the path and the digests."""
     path, states = download(url, folder)
-    digests = _digest_files(path, {})  # without the states of the copies, which are removed after the task
+    digests = _digest_files(path, {})  # {}: the states of the copies are not needed
     for name, state in states.items():
         if state is not None and name:
             write_cached(state, digests[name])

@@ -267,7 +267,7 @@ class Defect:
 
     @property
     def reason(self) -> str:
-        """The reason why a node is rewritten, named or kept, as the end of a sentence."""
+        """The reason why a node is rewritten, reported or kept, as the end of a sentence."""
         if not self.is_contested:
             return f"given {self.trigger}, {self.effect}"
         others = "".join(f"; {ALL_TITLES[engine]} is right" for engine in self.correct_engines)

@@ -223,6 +223,7 @@ class Pair:
         with suppress(RunFailed):  # the engine cannot run a body outside its node
             for first, second in zip(first_runs, second_runs, strict=False):  # one model may run more iterations
                 is_named = case.failure.is_of_run and find_named(second.graph, case.failure)
+                # Engines also load a branch that does not run, and may name its nodes.
                 if not second.is_run and not is_named:
                     continue
                 actual = self._bad.try_run(second.graph.whole(), second.inputs)

@@ -64,7 +64,7 @@ class Probe:
         models, nodes = count_of(len(self.state.cuts), "model"), count_of(self.state.high - self.state.low, "node")
         ending = f"{sizes} (the whole model has {format_bytes(self.model_bytes)})"
         avoided = count_of(len(self.avoided), "value")
-        note = f"; no cut at {avoided} missing in the probe, such as {self.avoided[0]!r}" if self.avoided else ""
+        note = f"; the probe lacks {avoided}, such as {self.avoided[0]!r}, and has no cut there" if self.avoided else ""
         return f"round {self.state.round}: {models} for a range of {nodes}; {ending}{note}"
 
     def to_json(self) -> dict[str, Any]:

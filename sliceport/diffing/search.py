@@ -370,7 +370,7 @@ def _search(
     draws them, with a note.
     """
     case = Search(graph, bad, good, values, failure, tolerance).run()
-    if case is None or case.failure.is_of_run or case.scope or case.suspects:  # in a body, or out of time
+    if case is None or case.failure.is_of_run or case.scope or case.suspects:  # `suspects`: out of time
         return case
     drawn = {name for node in case.nodes if node.is_random for name in node.writes} - values.keys()
     numbers = compute(graph, good, values, drawn) if drawn else None

@@ -88,9 +88,9 @@ def read_engines(
 ) -> tuple[Side, Side]:
     """Return the engine `on`, which runs the first model, and the engine `against`, which runs the second.
 
-    If `first` is `second`, both engines run this model, and `on` is required. Defaults are in `DEFAULT_AGAINST`. But
-    for two models of one format, `against` defaults to `on`. If `is_recorded`, `against` is a folder of recorded
-    outputs, and the default engine is returned instead.
+    If `first` is `second`, both engines run this model, and `on` is required. For two models of one format, `against`
+    defaults to `on`. All other defaults are in `DEFAULT_AGAINST`. If `is_recorded`, `against` is a folder of recorded
+    outputs, and the default engine takes its place.
 
     Raises:
         UsageError: An engine is unknown or missing, does not run its model, or is given twice for one model.

@@ -144,8 +144,8 @@ def _list_comments(lowered: LoweredNode) -> Iterator[str]:
 def _quote(text: str) -> str:
     """Return a C string literal of the UTF-8 bytes of a text.
 
-    Quotes, backslashes, question marks and all bytes other than printable ASCII become octal escapes. Question marks
-    are escaped, because they could form trigraphs.
+    Double quotes, backslashes, question marks and all bytes other than printable ASCII become octal escapes. Question
+    marks could form trigraphs.
     """
     data = text.encode(errors="surrogatepass")
     characters = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in data)

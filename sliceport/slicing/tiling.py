@@ -38,7 +38,7 @@ def find_tilings(runs: Mapping[Key, range], size: int) -> list[list[Key]]:
         candidates.sort(key=itemgetter(0))
 
     def take_chain() -> list[Key]:
-        """Take a chain from 0 to `size` out of `runs_ending_at`, last run first. Return [] if no chain is left."""
+        """Take the runs of a chain from 0 to `size` out of `runs_ending_at`. Return [] if no chain is left."""
         reversed_chain: list[Key] = []
         end = size
         while end:

@@ -123,6 +123,7 @@ class Validator(OperatorFactory):
         library = self._load(library_folder)
         # The functions are GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason and GetAdapterLuid. The table is
         # longer than the 44 methods of ID3D12Device, so that a call beyond them returns E_NOTIMPL and does not crash.
+        # Method 43 is GetAdapterLuid: there is one adapter, so any number is right.
         device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
         self._referenced.append(device)
         # device, flags, minimum feature level, interface

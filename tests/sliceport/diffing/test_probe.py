@@ -259,7 +259,7 @@ def test_node_is_found_behind_values_of_every_type(
 def test_avoided_values_are_named(tmp_path: Path) -> None:
     nodes = "e = Cast <to = 16> (x)  i = Identity (e)  y = Cast <to = 1> (i)"
     written = probe(save(f"(float[4] x) => (y, i) {{ {nodes} }}", tmp_path), tmp_path / "1")
-    assert written.text.endswith("; no cut at 2 values missing in the probe, such as 'e'")
+    assert written.text.endswith("; the probe lacks 2 values, such as 'e', and has no cut there")
     assert written.to_json()["avoided"] == ["e", "i"]
     sizes = {"values": 20, "weights": 1536, "models": 2**20}
     assert "values 20 bytes, weights 1.5 KiB, models 1.0 MiB" in replace(written, byte_counts=sizes).text
