@@ -66,13 +66,14 @@ class OpenSizes:
             InvalidSlice, DynamicSlice: The attribute num_scan_inputs is not valid or not known.
         """
         while (owner := self._owners.get(id(node.graph))) is not None:
-            inputs = [value for value in owner.inputs if value is not None]
+            inputs = owner.inputs
             if is_standard(owner, "Scan"):
                 # Only axis 0 counts: if another axis has size 0 and is scanned, onnxruntime's Scan ends the process.
                 scan_inputs = inputs[len(inputs) - read_int(owner, "num_scan_inputs", 0) :]
-                decides = any(self.size_of(value, 0) == name for value in scan_inputs)
+                decides = any(value is not None and self.size_of(value, 0) == name for value in scan_inputs)
             else:  # the condition of an If, or the count and condition of a Loop: if computed, any size may decide
-                decides = not all(id(value) in self._input_ids or constant(value) is not None for value in inputs[:2])
+                given = [value for value in inputs[:2] if value is not None]
+                decides = not all(id(value) in self._input_ids or constant(value) is not None for value in given)
             if decides:
                 return True
             node = owner

@@ -35,7 +35,8 @@ def inline_functions(model: ir.Model) -> None:
     _remove_unused_functions(model)  # InlinePass would inline, or refuse, unused functions, too
     for function in model.functions.values():
         for value in all_values(function):
-            if value.shape is not None:  # a symbol stands for another size at each call, and in the main graph
+            # Drop symbols: the same name may stand for another size in another call, and in the main graph.
+            if value.shape is not None:
                 value.shape = ir.Shape(sizes_of_shape(value.shape))
     if not model.functions:
         return

@@ -179,7 +179,7 @@ def _run_model(
     other_run, notes = run_with_other_values(observed, side, inputs)
     if other_run is not None:
         values = _collect_values(runnable.model, other_run.outputs, other_run.inputs, read_names)
-        runs.append(_ModelRun(values, f" This is{other_run.label}."))
+        runs.append(_ModelRun(values, f" This is{other_run.label}."))  # `label` begins with a space
     return runs, notes
 
 

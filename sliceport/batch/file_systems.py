@@ -141,7 +141,7 @@ def attempt(participle: str, url: str, action: Callable[[], T]) -> T:
 
 
 def _is_transient(error: Exception) -> bool:
-    """Return whether an error may pass: one in `_TRANSIENT`, or an OSError outside `_LASTING` and `_NOT_REACHED`."""
+    """Return whether an error may pass: one in `_TRANSIENT`, or an OSError that is not known to last."""
     names = {kind.__name__ for kind in type(error).__mro__}  # names, because the packages of the classes may be missing
     if _NOT_REACHED in names:  # checked first, because it is an OSError
         return False

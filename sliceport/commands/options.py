@@ -149,7 +149,8 @@ def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
 
     `--input-shapes` and `--input` are repeated for each value: `--input a=1 b=2` becomes `--input a=1 --input b=2`.
     `--simplify` and `--verify` are joined with their values, which may be empty: `--verify=`. A word that cannot be a
-    value of the option before it, such as a model with one of the `suffixes`, stays an argument of the command.
+    value of the option before it, such as a model with one of the `suffixes`, stays an argument of the command, unless
+    it is the first word after `--input-shapes` or `--input`.
     """
 
     def fits(option: str, word: str) -> bool:

@@ -326,7 +326,7 @@ class _Comparison:
 
     def _locate_in_one_model(self, run: _Run, failures: Sequence[Failure]) -> Iterator[tuple[Failure, Located | None]]:
         """Search the model that fails, or the only model, and yield each failure with the part that causes it."""
-        if isinstance(run.expected, Failure):
+        if isinstance(run.expected, Failure):  # the first model does not run, so its engine is the one to test
             graph, bad, good, inputs = self.first, self.good, self.bad, run.inputs
         else:
             graph, bad, good = self.second, self.bad, self.good

@@ -251,8 +251,8 @@ class Pair:
 def _match_bodies(first: Body, second: Body) -> dict[str, str]:
     """Map the names of the second body's inputs and outputs to names of the first body.
 
-    A format or an optimizer may have given other names to the same inputs, so inputs are matched by value, also those
-    that are outputs. Other outputs are matched by name or position, because a wrong output may equal another output.
+    A format or an optimizer may have given other names to the same inputs, so inputs are matched by value, even if the
+    body returns them. All other outputs are matched by name or position, because a wrong output may equal another one.
     """
     first_names, second_names = first.graph.outputs, second.graph.outputs
     has_same_names = set(second_names) <= set(first_names)

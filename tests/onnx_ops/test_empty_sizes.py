@@ -166,6 +166,16 @@ def test_a_batch_of_unknown_size_is_not_named(sizes: str) -> None:
     assert not sliceport.check(parse(graph, 13)).findings
 
 
+def test_carried_value_of_a_loop_does_not_decide_whether_the_body_runs() -> None:
+    """The count of the Loop is left out, and an input of the model is its condition."""
+    nodes = "c_out = Identity(c)  p_out = Identity(p)  q = Concat<axis = -1>(x, z)"
+    body = f"b (int64 i, bool c, float[1] p) => (c_out, p_out, q) {{ {nodes} }}"
+    loop = f"r = Relu(v)  w, y = Loop<body = {body}>(, go, r)"
+    graph = f"(float[n,3] x, float[2,3] z, bool go, float[1] v) => (w, y) {{ {loop} }}"
+    (finding,) = sliceport.check(parse(graph, 13)).findings
+    assert (finding.kind, finding.detail) == ("fragile", "right only where 'n' is 2")
+
+
 def test_concat_of_an_open_batch_with_a_constant_is_fragile() -> None:
     graph = "(float[n,3] x, float[{}] z) => (float y) {{ y = Concat<axis = {}>(x, z) }}"
     fragile = parse(graph.format("2,3", -1), 13)
