@@ -38,7 +38,8 @@ def harden(model: ov.Model) -> Hardening:
         model: The model. It is changed in place, also in bodies of If, Loop and TensorIterator.
 
     Returns:
-        The changes with their reasons, and the invalid nodes, which stay. So does a node whose `replacement` is None.
+        The changes with their reasons, and the invalid nodes, which stay. If the `replacement` of a change is None, its
+        node stays, too.
 
     Raises:
         UsageError: See `backend`.
@@ -46,7 +47,7 @@ def harden(model: ov.Model) -> Hardening:
     changes: list[Change] = []
     invalid: list[InvalidNode] = []
     node_count = 0
-    # The CPU plugin ends the process if a TensorIterator's body reads no input. So no empty result in it is a constant.
+    # The CPU plugin ends the process if a TensorIterator's body reads no input. So no node in it becomes a constant.
     iterators = [node for _, node in nodes_with_scope(model) if node.get_type_name() == "TensorIterator"]
     iterated = {node.get_instance_id() for each in iterators for _, node in nodes_with_scope(each.get_function())}
 

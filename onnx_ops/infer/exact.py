@@ -185,7 +185,7 @@ def _has_nan(array: Any) -> bool:
 
 
 def _has_negative_zero(array: Any) -> bool:
-    # Engines compute no Min, Max or Where of complex numbers.
+    # Complex numbers are left out: the callers test Min, Max and Where, which engines do not compute for them.
     return array.dtype.kind == "f" and bool(np.signbit(array[array == 0]).any())
 
 

@@ -122,7 +122,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
 def _evaluate_dim(dim: str, sizes: Mapping[str, int]) -> int | str | None:
     """Return the size of a symbol or formula; `dim` if the size is open or negative.
 
-    If onnx-ir resolves only a part of a formula, return its result: the remaining formula, or None.
+    If onnx-ir can evaluate only a part of a formula, return the formula that remains, or None if it has no text for it.
     """
     if dim in sizes:
         return sizes[dim]

@@ -74,7 +74,8 @@ class IrModel:
 
     def detach_weights(self) -> None:
         detach_weights(self._model)
-        name_left_out_outputs(self._model)  # `serialize` omits left-out outputs at the end of a Split
+        # Without names, `serialize` would omit left-out outputs at the end of a Split, which would have fewer parts.
+        name_left_out_outputs(self._model)
 
     def serialize(self) -> tuple[bytes, Sequence[ir.Value]]:
         serialized = to_bytes(ir.serde.serialize_model(self._model), "the model")

@@ -58,9 +58,9 @@ def simplify(
     The passes run again after each optimizer. The new model is kept if it has fewer nodes, and no more slicing nodes,
     than the model before. If the model has functions, which optimizers inline, slicing nodes are not compared.
 
-    onnxscript and OnnxSlim see no floats, so that all values should stay the same bit for bit. Floats that follow from
-    constants are computed if every engine computes them alike, or by onnxruntime's CPU provider if `onnxruntime` takes
-    part. `simplify` compares no values: if an optimizer changes a value, only `verify_rewriting` finds this.
+    Floats are hidden from onnxscript and OnnxSlim, so that they change no bit of a value. A float that follows from
+    constants is computed only if every engine computes it alike, or by onnxruntime's CPU provider if `onnxruntime` is
+    among the optimizers. No values are compared: only `verify_rewriting` finds a value that an optimizer changes.
 
     A model with a contested If stays as it is; see `Rewriting.contested`.
 

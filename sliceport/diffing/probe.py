@@ -152,7 +152,8 @@ class NodePath:
         count = min(WAYS, high - low)
         sizes = [low + ceil((high - low) * i / count) for i in range(1, count + 1)]  # the ends of equal parts
         yield from (Cut("prefix", size, state.front) for size in sizes)
-        if high - low <= WAYS:  # each part is one node, which also runs alone, so that one round may suffice
+        # If each prefix adds one node to the one before it, each node also runs alone. This round may then be the last.
+        if high - low <= WAYS:
             yield from (Cut("around", size) for size in sizes)
 
     def nodes_of(self, cut: Cut) -> list[int]:
