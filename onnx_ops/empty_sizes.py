@@ -162,4 +162,4 @@ def _count_terms(left: Dims, right: Dims) -> Dim:
 def _is_product_empty(left: Dims, right: Dims, terms: Dim) -> bool:
     """Return whether a product has no elements if `terms`, the result of `_count_terms`, is 0."""
     kept_sizes = [*left[:-1], *right[:-2], *(right[-1:] if len(right) > 1 else ())]  # a MatMul does not sum over these
-    return 0 in kept_sizes or terms in kept_sizes
+    return 0 in kept_sizes or terms in kept_sizes  # `terms` may be a symbol that a kept axis has, too

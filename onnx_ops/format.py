@@ -278,7 +278,7 @@ def _change(
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
     must_verify, overwrite = bool(options.get("verify")), options.get("overwrite", False)
     is_ir = is_onnx_ir(model)
-    # An onnx-ir model is read only for a verification, which compares the result with the original model.
+    # For an onnx-ir model, only a verification needs `checked`: it compares the result with the original model.
     checked = None if is_ir and not must_verify else read_to_change(model)
     # This branch avoids onnx-ir, which takes long to load. It excludes data files, which `write_proto` would not copy.
     if checked is not None and not (must_verify or checked.findings.data_files or can_change(checked.proto)):

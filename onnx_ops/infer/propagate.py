@@ -182,7 +182,7 @@ class _Propagation:
         return [scope.find_facts(value.name) for value in graph.output]
 
     def _trusts_numbers(self, declared: onnx.TypeProto, scope: Scope) -> bool:
-        """Return whether to use a type's numbers. No trial confirms numbers in functions or of non-tensor types."""
+        """Return whether to use a declared type's numbers. No trial confirms those in functions or of non-tensors."""
         return self._trust is Trust.ALL and scope.is_reported and declared.HasField("tensor_type")
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope) -> None:

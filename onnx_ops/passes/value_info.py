@@ -139,13 +139,13 @@ def _infer_probe(
     slicing = [(node, copy) for node, copy in copies if is_slicing(copy)]
     for _, copy in slicing:
         _set_constants(copy, facts)
-    if _mark_all(slicing, opset):
+    if _mark_contested(slicing, opset):
         return None
     if folding:
         fold_nodes(view, list(all_nodes(probe.graph)), [copy for _, copy in slicing], facts)
         # Nodes that became constants have no graph.
         slicing = [(node, copy) for node, copy in slicing if copy.graph is not None]
-        if _mark_all(slicing, opset):  # folding has made more sizes known
+        if _mark_contested(slicing, opset):  # folding has made more sizes known
             return None
     value_info = ValueInfo(invalid=_find_invalid(slicing, opset))
     for value, value_copies in copies_by_value.items():
@@ -160,7 +160,7 @@ def _infer_probe(
     return value_info
 
 
-def _mark_all(pairs: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
+def _mark_contested(pairs: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
     """Mark the node of each pair if engines read its copy differently. Return whether any mark is new."""
     marked = [node for node, copy in pairs if mark_contested(node, copy, opset)]  # `any` would stop at the first one
     return bool(marked)
