@@ -271,7 +271,7 @@ class _Checker:
             bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # `check_node` assumes the same rank
             yield from _with_reports(slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
-            yield from _check_parameters_at_run_time(node)
+            yield from _check_computed_parameters(node)
             return
         if not bounds and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
@@ -333,7 +333,7 @@ class _Checker:
             if name and count > 1 and self._opset >= NUM_OUTPUTS_OPSET and "num_outputs" in node.attributes:
                 detail = f"one of the {count} parts is empty for some sizes of {name}, such as 1"
                 yield onnxruntime_defects.EMPTY_LAST_PART, "fragile", detail
-            elif name and count > 1 and not _is_at_run_time(node, 1):
+            elif name and count > 1 and not _is_not_constant(node, 1):
                 yield validity.UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
             return
         if name:
@@ -362,15 +362,15 @@ def _with_reports(defects: Defects) -> _Findings:
             yield report, "defect", ""
 
 
-def _check_parameters_at_run_time(node: NodeView) -> _Findings:
+def _check_computed_parameters(node: NodeView) -> _Findings:
     """Find the `REPORTED` defects of a Slice whose steps or ends are computed when the model runs."""
-    if _is_at_run_time(node, _STEPS):
+    if _is_not_constant(node, _STEPS):
         yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
-    if _is_at_run_time(node, _ENDS):
+    if _is_not_constant(node, _ENDS):
         yield REPORTED["bounds at run time"], "defect", ""
 
 
-def _is_at_run_time(node: NodeView, index: int) -> bool:
-    """Return whether an input of a node is not left out and not a constant."""
+def _is_not_constant(node: NodeView, index: int) -> bool:
+    """Return whether an input of a node is given and not a constant."""
     value = node.inputs[index] if index < len(node.inputs) else None
     return value is not None and constant(value) is None

@@ -64,7 +64,7 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         if left and right:
             has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
             effects += find_empty_products(left, right, has_integers, [kind for kind, _ in fused])
-            terms = _count_terms(left, right)
+            terms = _find_empty_sum(left, right)
             if node.op_type != "MatMul" and not _is_product_empty(left, right, terms):
                 effects.append((defects.EMPTY_INTEGER_SUM, terms, _UNWRITTEN))
     sizes_by_effect: dict[tuple[Defect, str], list[Dim]] = {}
@@ -118,7 +118,7 @@ def find_empty_products(left: Dims, right: Dims, has_integers: bool, fused: Sequ
 
 def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tuple[Dim, str]]:
     """Yield each size that has a wrong effect if it is 0, and the effect. Leave out what depends on an unknown size."""
-    terms = _count_terms(left, right)
+    terms = _find_empty_sum(left, right)
     batch_axes = _pair_batch_axes(left, right)
     # onnxruntime joins the rows of all matrices on the left if it takes the tensor on the right for one matrix. It
     # compares sizes to find this out, so it also takes several matrices without rows for one.
@@ -151,7 +151,7 @@ def _may_be_empty(size: Dim) -> bool:
     return size == 0 or isinstance(size, str)  # not None: a finding has to name the size
 
 
-def _count_terms(left: Dims, right: Dims) -> Dim:
+def _find_empty_sum(left: Dims, right: Dims) -> Dim:
     """Return 0 if a MatMul sums over an axis of size 0, the name of its size if it is open, and otherwise None."""
     sizes = {left[-1], right[-2:][0]} - {None}  # the last axis but one, or the only axis of a vector
     if any(isinstance(size, int) and size for size in sizes):
@@ -160,6 +160,6 @@ def _count_terms(left: Dims, right: Dims) -> Dim:
 
 
 def _is_product_empty(left: Dims, right: Dims, terms: Dim) -> bool:
-    """Return whether a product has no elements if `terms`, the result of `_count_terms`, is 0."""
+    """Return whether a product has no elements, assuming that `terms`, the result of `_find_empty_sum`, is 0."""
     kept_sizes = [*left[:-1], *right[:-2], *(right[-1:] if len(right) > 1 else ())]  # a MatMul does not sum over these
     return 0 in kept_sizes or terms in kept_sizes  # `terms` may be a symbol that a kept axis has, too

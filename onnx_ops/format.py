@@ -252,7 +252,7 @@ def _change(
     verify: Callable[..., Verification],
     options: Mapping[str, Any],
 ) -> Result:
-    """Change a model, and write or return the result; with `verify`, only if the result computes the same as the model.
+    """Change a model, and write or return the result. If the options ask for a verification, the result must pass it.
 
     Args:
         model: A file's path, a ModelProto or an `onnx_ir.Model`.

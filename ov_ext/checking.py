@@ -65,7 +65,7 @@ def _check_node(node: ov.Node, data_dependent: Container[int]) -> _Findings:
             yield from _check_split(node, data_dependent)
         elif kind_of(node)[0] in ("Loop", "TensorIterator"):
             yield from _check_sliced_inputs(node)
-            if kind_of(node)[0] == "TensorIterator" and not _reads_inputs(node):
+            if kind_of(node)[0] == "TensorIterator" and not _runs_all_iterations(node):
                 yield UNREAD_INPUTS, "defect", ""
     except InvalidSlice as error:
         yield NOT_VALID, "invalid", str(error)
@@ -99,7 +99,7 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
     """Yield a finding for each sliced input of a Loop or TensorIterator if the CPU plugin ignores its `start`.
 
     The plugin begins at 0 or, with a negative stride, at the last index of the last whole part. If the size is open,
-    this index is not known. Each `start` but -1 is then reported for a negative stride.
+    this index is not known, so each `start` except -1 is reported for a negative stride.
     """
     for port in node.get_input_descriptions():
         if isinstance(port, SliceInputDescription):
@@ -113,11 +113,11 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
                 yield IGNORED_START, "defect", f"input {port.input_index} starts at {port.start}"
 
 
-def _reads_inputs(iterator: ov.Node) -> bool:
-    """Return whether the body of a TensorIterator reads a sliced input.
+def _runs_all_iterations(iterator: ov.Node) -> bool:
+    """Return whether the CPU plugin runs all iterations of a TensorIterator, or drops a node that has no effect.
 
-    If there is only one iteration, or if no input is sliced, any input that the body reads counts. The CPU plugin drops
-    inputs that the body does not read. It runs one iteration if no sliced input is left, and crashes if none is left.
+    The plugin also drops inputs that the body does not read. If no sliced input is left, it runs one iteration, and if
+    no input at all is left, it crashes. With a single iteration, or without sliced inputs, any input is enough.
     """
     body, outputs = iterator.get_function(), iterator.get_output_descriptions()
     ports = iterator.get_input_descriptions()
@@ -129,12 +129,12 @@ def _reads_inputs(iterator: ov.Node) -> bool:
     # The plugin first removes each Result that only returns an input that no iteration changes, and outputs the input
     # instead. It keeps the Result if its values are joined or become another input.
     varying = {parameters[port.body_parameter_index] for port in (*sliced, *changed)}
-    kept = {port.body_value_index for port in outputs if isinstance(port, ConcatOutputDescription)}
-    kept |= {port.body_value_index for port in changed}
-    kept |= {i for i, source in enumerate(results) if source in varying or source not in parameters}
-    if kept.isdisjoint(port.body_value_index for port in outputs):
+    kept_results = {port.body_value_index for port in outputs if isinstance(port, ConcatOutputDescription)}
+    kept_results |= {port.body_value_index for port in changed}
+    kept_results |= {i for i, source in enumerate(results) if source in varying or source not in parameters}
+    if kept_results.isdisjoint(port.body_value_index for port in outputs):
         return True  # The plugin drops the whole node, because no output is left.
-    read = {results[i] for i in kept}
+    read = {results[i] for i in kept_results}
     for node in body.get_ordered_ops():
         if node.get_type_name() != "Result":
             read.update(source.get_node().get_instance_id() for source in inputs_of(node))

@@ -218,7 +218,7 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
 
 
 def _infer_for_plugin(view: BuiltInNode) -> ov.PartialShape:
-    """Return the exact shape of the output if no open axis has more than INT32_MAX elements.
+    """Return the exact shape of the output, assuming that no open axis has more than INT32_MAX elements.
 
     The CPU plugin cannot slice longer axes: it narrows indices to 32 bits. Raise InvalidSlice as `build_custom` does.
     """
@@ -253,7 +253,7 @@ def _allows_all_sizes(inferred: ov.PartialShape, correct: ov.PartialShape) -> bo
     if len(inferred) != len(correct):
         return False
     pairs = zip(map(bounds_of, inferred), map(bounds_of, correct), strict=True)
-    # For some backward slices, OpenVINO infers a size with the lower bound -1, which no size has.
+    # For some backward slices, OpenVINO infers the lower bound -1. No size is -1, so such a shape counts as wrong.
     return all(0 <= whole.low <= part.low and part.high <= whole.high for whole, part in pairs)
 
 

@@ -54,10 +54,9 @@ def sliced_size(axis: Bounds, start: Bounds | None, stop: Bounds | None, step: i
 
     If the step is known, the bounds are as tight as possible. Only a very large upper bound may be widened to infinity.
 
-    For a fixed start and stop, the result is monotonic in the axis's size between the sizes at which an index meets an
-    end of the axis. For a fixed size, it is monotonic in start and in stop among the negative indices, and among the
-    indices from 0 on. So the extremes lie at the bounds, at the indices -1 and 0, and at the sizes at which an index
-    meets an end of the axis.
+    The number of selected elements is computed only where it may have an extreme. As the axis grows, the number may
+    turn from rising to falling, or back, only at a size at which an index meets an end of the axis. As an index grows,
+    the number may turn only between the indices -1 and 0. All other extremes are at the bounds.
 
     Args:
         axis: Bounds of the axis's size.

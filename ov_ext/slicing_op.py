@@ -86,8 +86,8 @@ class SlicingOp(ov.Op):
 
     def __init__(self, inputs: Sequence[Any] | None = None) -> None:
         super().__init__(self)  # ov.Op requires the Python object also as an argument.
-        # OpenVINO clones the operator for each inference of a dynamic model and never frees an operator in Python. So
-        # clones share one cache. An object that each clone has for itself would leak memory.
+        # OpenVINO clones the operator for each inference of a dynamic model, and never frees an operator in Python. A
+        # cache for each clone would leak memory, so `clone_with_new_inputs` replaces this one by that of the original.
         self._cache = _Cache()
         if inputs is not None:
             self.set_inputs(inputs)

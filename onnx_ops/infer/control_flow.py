@@ -134,8 +134,8 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
     state_count, axes = _read_scan_inputs(node, inputs)
     # Each iteration keeps the sizes of the states.
     outputs = [Facts(facts.element, facts.dims) for facts in inputs[:state_count]]
-    scanned = (inputs[state_count].dims if axes and state_count < len(inputs) else None) or ()
-    length = scanned[axes[0]] if axes and -len(scanned) <= axes[0] < len(scanned) else None
+    scanned = inputs[state_count].dims if axes and state_count < len(inputs) else None
+    length = scanned[axes[0]] if scanned and -len(scanned) <= axes[0] < len(scanned) else None
     if not isinstance(length, int) or length == 0:  # onnxruntime refuses sequences of length 0
         return outputs
     output_axes = next((a.ints for a in node.attribute if a.name == "scan_output_axes"), [0] * len(body_outputs))

@@ -132,13 +132,14 @@ def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
         return False
     ratios = [number.as_integer_ratio() for number in (*numbers, span)]
     scale = max(denominator for _, denominator in ratios)  # a power of 2, so products with it are exact
-    # The length is certain if, in units of 1 / scale, all numbers are integers that 32-bit floats store exactly.
-    # `scale` is limited, because some engines take tiny floats for 0.
+    # The length is certain if, in units of 1 / scale, all numbers are integers that 32-bit floats store exactly. Their
+    # quotient is then an integer, or at least 1 / divisor away from one, and no rounding error is that large. `scale`
+    # is limited, because some engines take tiny floats for 0.
     if scale < _EXACT_INTEGERS_END and all(abs(n) * (scale // d) < _EXACT_INTEGERS_END for n, d in ratios):
         return True
-    # The length is `count` rounded up. If `count` is too close to an integer, rounding errors may change the length.
-    count, count_of_floats = span / step, (float(np.float32(end)) - float(np.float32(start))) / step
-    return abs(count - round(count)) > _MIN_DISTANCE * max(1.0, abs(count)) + abs(count_of_floats - count)
+    # The length is `quotient` rounded up. If it is too close to an integer, rounding errors may change the length.
+    quotient, float_quotient = span / step, (float(np.float32(end)) - float(np.float32(start))) / step
+    return abs(quotient - round(quotient)) > _MIN_DISTANCE * max(1.0, abs(quotient)) + abs(float_quotient - quotient)
 
 
 def _computes_alike(op_type: str, arrays: Sequence[Array]) -> bool:

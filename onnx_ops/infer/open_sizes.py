@@ -68,7 +68,7 @@ class OpenSizes:
         while (owner := self._owners.get(id(node.graph))) is not None:
             inputs = owner.inputs
             if is_standard(owner, "Scan"):
-                # Only axis 0 counts: if another axis has size 0 and is scanned, onnxruntime's Scan ends the process.
+                # Other scanned axes are left out: if one has size 0, onnxruntime ends the process, so nothing runs.
                 scan_inputs = inputs[len(inputs) - read_int(owner, "num_scan_inputs", 0) :]
                 decides = any(value is not None and self.size_of(value, 0) == name for value in scan_inputs)
             else:  # the condition of an If, or the count and condition of a Loop: if computed, any size may decide

@@ -169,7 +169,7 @@ class _Propagation:
                 scope.facts[tensor.name] = Facts(tensor.data_type, tuple(tensor.dims), data=read_tensor(tensor))
         for index, value in enumerate(graph.input):
             inferred = input_facts[index] if index < len(input_facts) else NO_FACTS  # callers may pass fewer inputs
-            is_trusted = not scope.depth or (trusts_inputs and self._trusts_numbers(value.type, scope))
+            is_trusted = not scope.depth or (trusts_inputs and self._trusts_sizes(value.type, scope))
             completed = fill_in_declared(inferred, value.type, uses_numbers=is_trusted)
             # An input with an initializer that is not a default keeps the facts of the initializer.
             facts = scope.facts.setdefault(value.name, completed)
@@ -181,8 +181,11 @@ class _Propagation:
             self._visit_node(node, scope)
         return [scope.find_facts(value.name) for value in graph.output]
 
-    def _trusts_numbers(self, declared: onnx.TypeProto, scope: Scope) -> bool:
-        """Return whether to use a declared type's numbers. No trial confirms those in functions or of non-tensors."""
+    def _trusts_sizes(self, declared: onnx.TypeProto, scope: Scope) -> bool:
+        """Return whether to use the sizes in a declared type.
+
+        Sizes in functions, and in types other than tensors, are not used, because no trial confirms them.
+        """
         return self._trust is Trust.ALL and scope.is_reported and declared.HasField("tensor_type")
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope) -> None:
@@ -212,7 +215,7 @@ class _Propagation:
                     if outputs is None:
                         is_trusted = self._trust is not Trust.NONE and holds_for_all_sizes(declared, node, inputs)
                     else:
-                        is_trusted = self._trusts_numbers(declared, scope)
+                        is_trusted = self._trusts_sizes(declared, scope)
                     completed = fill_in_declared(inferred, declared, uses_numbers=is_trusted)
             facts = self._enforce_limits(completed)
             if name:

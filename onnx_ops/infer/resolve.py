@@ -73,8 +73,8 @@ def _drop_doubtful_numbers(model: ModelView) -> None:
     """Drop the sizes that outputs of custom operators declare, if they may depend on open sizes of the model's inputs.
 
     Call this before shapes are bound: afterwards, inference cannot see which sizes were open. If inference contradicts
-    a number of another operator, drop nothing. `infer_shapes` compares all numbers again at the bound shapes, and uses
-    none of them if one is still wrong.
+    a size that any other operator declares, drop nothing. `infer_shapes` compares all declared sizes again at the bound
+    shapes, and uses none of them if one is still wrong.
     """
     nodes = [node for node in all_nodes(model.graph) if usual_name(node.domain) and not is_strided_slice(node)]
     outputs = [output for node in nodes for output in node.outputs]
@@ -83,7 +83,7 @@ def _drop_doubtful_numbers(model: ModelView) -> None:
     from onnx_ops.infer.inference import infer  # loaded only if it is needed
 
     model.detach_weights()
-    facts = infer(model)
+    facts = infer(model)  # with the declared sizes of custom operators that do not depend on open sizes
     if not any(each.is_misdeclared for each in facts.values()):
         for output in outputs:
             if output in facts and (dims := facts[output].dims) is not None:

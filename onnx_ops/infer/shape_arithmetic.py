@@ -87,16 +87,16 @@ def infer_reshape_dims(dims: Dims | None, target: Sequence[int | None], *, allow
         return tuple(sizes)
     # Copied sizes occur in the data and in the output, so they cancel out, even if they are symbols.
     data_sizes = [dim for axis, dim in enumerate(dims) if axis not in copied_axes]
-    open_sizes = [size for size in data_sizes if not isinstance(size, int)]
+    open_data_sizes = [size for size in data_sizes if not isinstance(size, int)]
     data_product = prod(size for size in data_sizes if isinstance(size, int))
     # All sizes of the output that are not copied are known, except the one on `open_axis`.
     other_sizes = [size for axis, size in enumerate(sizes) if axis not in copied_axes]
     other_product = prod(size for size in other_sizes if isinstance(size, int))
-    if not open_sizes and other_product and data_product % other_product == 0:
+    if not open_data_sizes and other_product and data_product % other_product == 0:
         sizes[open_axis] = data_product // other_product
-    elif len(open_sizes) == 1 and data_product == other_product != 0:
+    elif len(open_data_sizes) == 1 and data_product == other_product != 0:
         # All known sizes cancel out, so the open size of the data remains.
-        sizes[open_axis] = open_sizes[0]
+        sizes[open_axis] = open_data_sizes[0]
     return tuple(sizes)
 
 
@@ -122,7 +122,7 @@ def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
         return dim
     if isinstance(dim, int) and dim != 1:
         return dim
-    # If the target size is known, the data have one element on this axis, or as many as the target.
+    # Here the data have one element on this axis, or as many as the target. A negative size is not defined by ONNX.
     return size if size is not None and size >= 0 else None
 
 

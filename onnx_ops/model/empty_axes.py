@@ -62,8 +62,8 @@ def find_merged_transpose(value: ValueView, graph: object = None) -> tuple[Seque
         source = _find_scaled(node) if node.op_type in ("Mul", "Div") else node.inputs[0]
         if source is None:  # the node does not scale one operand by a constant, or its data are left out
             break
-        # A node whose output is also an output of the graph is neither removed nor moved. But onnxruntime merges such a
-        # Transpose into a later Transpose, and such a factor into the MatMul.
+        # onnxruntime neither removes nor moves a node that writes an output of the graph. But it may still merge such a
+        # Transpose into a later Transpose, or such a factor into the MatMul.
         is_after_transposes = not perm
         merged_types = ("Mul", "Div") if is_after_transposes else ("Transpose",)
         if value.is_graph_output() and not is_valid_operator(node, *merged_types):
@@ -117,7 +117,7 @@ def find_einsum_divisors(einsum: NodeView) -> Iterator[Axis]:
     order = sorted(labels_by_occurrence, key=str.isalpha)  # the digits of an ellipsis come before letters
     for value, sizes, labels in tensors:
         perm = [labels.index(label) for label in order if label in labels]
-        if len(perm) == len(sizes):
+        if len(perm) == len(sizes):  # otherwise, a label is repeated
             moves_blocks = value.dtype is None or BITS[value.dtype] <= _MAX_BLOCK_BITS
             yield from ((value, axis) for axis in _find_divisors(perm, sizes, moves_blocks))
 

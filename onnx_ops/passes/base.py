@@ -15,7 +15,7 @@ from onnx_ops.model.nodes import has_valid_arity, is_strided_slice, is_valid_ope
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
-from onnx_ops.passes.builders import build_tensor
+from onnx_ops.passes.builders import build_tensor_constant
 from onnx_ops.passes.contested_nodes import ready_for_passes
 from onnx_ops.passes.edits import (
     GraphEdits,
@@ -235,7 +235,8 @@ class SlicingPass(ir.passes.InPlacePass):
             reason = "engines refuse a constant that is the shape of a Reshape with allowzero=1 and has a 0 and a -1"
             self.skip(node, reason)
             return
-        self.replace_each_output(node, {output: [build_tensor(tensor)] for output, tensor in constants.items()})
+        nodes = {output: [build_tensor_constant(tensor)] for output, tensor in constants.items()}
+        self.replace_each_output(node, nodes)
         self.report_change(node, "Constant")
 
 

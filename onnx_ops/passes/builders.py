@@ -24,13 +24,13 @@ AXES_INPUT_OPSET = 13
 
 def build_constant(values: Sequence[int] | int) -> ir.Node:
     """Return a Constant node of a list of int64 or of one int64 scalar. Its output gets a unique name later."""
-    node = build_tensor(ir.Tensor(np.array(values, np.int64), dtype=ir.DataType.INT64))
+    node = build_tensor_constant(ir.Tensor(np.array(values, np.int64), dtype=ir.DataType.INT64))
     mark_new(node.outputs[0])
     return node
 
 
-def build_tensor(tensor: ir.TensorProtocol) -> ir.Node:
-    """Return a Constant node of a tensor."""
+def build_tensor_constant(tensor: ir.TensorProtocol) -> ir.Node:
+    """Return a Constant node that holds a tensor."""
     return ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
 
 
@@ -46,7 +46,7 @@ def build_empty(shape: Sequence[int], dtype: ir.DataType) -> ir.Node:
         raise Skip(f"a constant of shape {list(shape)} is beyond what NumPy can hold, although it is empty") from None
     # onnx-ir cannot write a plain tensor of strings.
     is_text = dtype == ir.DataType.STRING
-    return build_tensor(ir.StringTensor(empty) if is_text else ir.tensor(empty, dtype=dtype))
+    return build_tensor_constant(ir.StringTensor(empty) if is_text else ir.tensor(empty, dtype=dtype))
 
 
 def build_slice(

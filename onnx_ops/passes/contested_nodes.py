@@ -79,7 +79,10 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
 
 
 def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
-    """Mark a node if engines read `copy` differently. Return whether the mark is new. `copy` may be the node itself."""
+    """Mark a node if engines read it differently. Return whether the mark is new.
+
+    The test is made on `copy`: the node itself, or its copy in a model in which more is known about its inputs.
+    """
     disagreement = None if CONTESTED in node.meta else find_disagreement(copy, opset)
     if disagreement is not None:
         node.meta[CONTESTED] = disagreement

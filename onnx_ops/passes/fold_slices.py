@@ -28,7 +28,7 @@ from onnx_ops.model.views import Array
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import CUTTING
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.builders import build_empty, build_tensor
+from onnx_ops.passes.builders import build_empty, build_tensor_constant
 from onnx_ops.passes.edits import annotate_nodes, annotate_value, is_used, remove_unread
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.names import mark_new
@@ -113,7 +113,7 @@ class FoldSlicesPass(SlicingPass):
             producer = None if value is None else value.producer()
             if tensor is None or producer is None or tensor.nbytes > LARGE_BYTES or not _is_exact(producer):
                 continue
-            constant_node = build_tensor(tensor)
+            constant_node = build_tensor_constant(tensor)
             mark_new(constant_node.outputs[0])
             mark_new(constant_node)
             assert node.graph is not None

@@ -104,7 +104,7 @@ class MergeEqualSlicesPass(NodePass):
 
 
 def _run_key(node: ir.Node, data: ir.Value, axis: int, run: range) -> Hashable:
-    """Return the key for consecutive indices of an axis. Slices and Splits have such keys; Gathers look them up."""
+    """Return the key of a node that selects the indices `run` of an axis, the same for Slices, Splits and Gathers."""
     return id(node.graph), data, axis, run
 
 

@@ -58,7 +58,8 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
     def _apply(self) -> None:
         model = self.analysis.model
-        # The set stays valid after a removal: if the float output of the node is in it, so is the operand.
+        # A removal moves the readers of the node's output to its operand. The set stays valid, because it contains the
+        # operand of a float node if it contains the output.
         sign_sensitive = _find_sign_sensitive(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, sign_sensitive)
@@ -163,7 +164,7 @@ def _has_no_signalling_nan(value: ir.Value) -> bool:
 def _read_numbers(value: ir.Value | None) -> Array | None:
     """Return the integers or floats of a constant of at most 1 MiB.
 
-    Return None for other values, for unreadable data, and for types that NumPy itself lacks, such as bfloat16.
+    Return None for unreadable data, and for values of other types, such as bfloat16.
     """
     tensor = None if value is None else constant(value)
     if tensor is None or tensor.nbytes > _MAX_OPERAND_BYTES:

@@ -13,7 +13,7 @@ from onnx_ops.model.io import load_externals
 from onnx_ops.model.nodes import LARGE_BYTES, constant
 from onnx_ops.model.prepare import detach_initializer, external_tensors, name_left_out_outputs, unused_names
 from onnx_ops.model.walk import all_values, graphs_outside_functions, rewritable_nodes
-from onnx_ops.passes.builders import build_tensor
+from onnx_ops.passes.builders import build_tensor_constant
 from onnx_ops.passes.contested_nodes import build_probe, clone_model
 from onnx_ops.passes.hidden_nodes import hide_nodes, show_nodes
 from onnx_ops.passes.optimizers import run_optimizer
@@ -192,7 +192,7 @@ def _make_constants(graph: ir.Graph, kept_names: Container[str] = ()) -> None:
     for name, value in list(graph.initializers.items()):
         if value.is_graph_input() or value.const_value is None or name in kept_names:
             continue
-        node = build_tensor(value.const_value)
+        node = build_tensor_constant(value.const_value)
         output = node.outputs[0]
         output.name, output.shape, output.type = name, value.shape, value.type
         del graph.initializers[name]

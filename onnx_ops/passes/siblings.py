@@ -150,9 +150,10 @@ def is_gap_worth_copying(gap: int, data: ir.Value, axis: int, value_info: ValueI
 
 
 def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, list[Part]]:
-    """Return the axis that a node cuts, and its parts that are read. Raise one of `SKIPS` if they are not known.
+    """Return the axis that a node cuts, and its parts; of a Split, only the parts that something reads.
 
-    The list is empty if a part is empty or not a run of neighbours, or if a Slice does not cut exactly one axis.
+    The list is empty if a part is empty or not a run of neighbours, or if a Slice does not cut exactly one axis. Raise
+    one of `SKIPS` if the parts are not known.
     """
     if node.op_type == "Split":
         spec = read_exact_split(node, opset, shape)

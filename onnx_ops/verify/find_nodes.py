@@ -115,7 +115,7 @@ def find_differences(
     remaining = list(outputs)
     failures = [Failure("values", output, "it differs") for output in outputs]
     try:
-        for failure, located in search_each(graph, dml, cpu, inputs, failures, lambda _: None):
+        for failure, located in search_each(graph, dml, cpu, inputs, failures, tolerance_for=lambda _: None):
             output, case = failure.output, None if located is None else located.case
             remaining.remove(output)
             if case is not None:

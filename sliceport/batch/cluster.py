@@ -96,8 +96,8 @@ class _DaskRunner:
         """Give all tasks to the workers. Yield each outcome once. Raise a SliceportError if the run cannot go on."""
         client, completed, remaining = self._client, self._completed, iter(tasks)
         try:
-            # A worker looks for this journal to find out whether it sees the folder of the results. It is that of this
-            # run or of a later run, which serves as well.
+            # A worker that finds this journal sees the folder of the results. A run that began after this one may have
+            # written the latest journal, which is as good a proof.
             journal = open_store(job.root).names("runs")[-1]
             while True:
                 results = completed.next_batch(block=False)
@@ -147,7 +147,8 @@ class _DaskRunner:
     def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
         """Return outcomes of ended tasks, and refused tasks. Announce new refusals. Keep an error that ends the run."""
         outcomes, refused = [], []
-        for future, (address, outcome, *_) in results:  # a failed task: the class of the error, the error, a traceback
+        # For a failed task, Dask returns the class of the error in place of the address, the error, and a traceback.
+        for future, (address, outcome, *_) in results:
             task = self._tasks.pop(future)
             if isinstance(outcome, SliceportError):  # `serve` returns errors of the model as a Done
                 self._error = outcome

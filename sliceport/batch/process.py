@@ -100,7 +100,7 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
 
 
 def _call(stop_event: threading.Event, function: Callable[..., Any], *args: Any, **limits: Any) -> Any:
-    """Call a function in a child process. Repeat the call if SIGTERM ended the child, because no model sends it.
+    """Call a function in a child process. Repeat the call if SIGTERM ended the child, because no model causes SIGTERM.
 
     Wait before the second call: if the machine shuts down, SIGTERM ends this process during the wait. If the run is
     stopped during the wait, raise the error of the first call.

@@ -49,7 +49,7 @@ def read_result(store: Store, key: str) -> dict[str, Any] | None:
 def stderr_name(key: str) -> str:
     """Return the name of the file with the last lines of a process that died.
 
-    The result does not contain these lines, because a process that dies twice rarely writes the same lines.
+    The result does not contain these lines: they change from run to run, but equal runs must have equal results.
     """
     return f"results/{key[:2]}/{key}.stderr"
 
@@ -99,7 +99,7 @@ def _make_path_hider(path: str, output: Path) -> Callable[[str], str]:
         if text.startswith(_COMMAND):  # remove the shell's quotes around the path, which `fill_in_model` adds again
             text = text.replace(shell.join([path]), path)
         hidden = _escape_placeholder(text).replace(escaped, MODEL)
-        if escaped_repr != escaped:  # if they are equal, this would find the path `model` in the new `{model}`
+        if escaped_repr != escaped:  # a second replacement would change the new `{model}` if the path is `model`
             hidden = hidden.replace(escaped_repr, MODEL)
         return _ABSOLUTE.sub(_shorten_existing_path, folder_pattern.sub("", hidden))
 

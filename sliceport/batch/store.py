@@ -59,7 +59,10 @@ class Store(ABC):
 
     @abstractmethod
     def append(self, name: str, data: bytes) -> bool:
-        """Append to a file, and return whether the store can append. Readers may see only a part of the data."""
+        """Append to a file and return True, or write nothing and return False if this kind of store cannot append.
+
+        While the file is written, readers may see only a part of the data.
+        """
 
     @abstractmethod
     def scratch_folder(self) -> Path:

@@ -147,7 +147,7 @@ def get_answer(work: Work, options: argparse.Namespace, *, is_supervised: bool) 
     timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
     try:
         if is_supervised or timeout is not None or memory is not None:
-            # Only command lines are supervised without a limit.
+            # `is_supervised` is set for command lines only.
             return _supervise(work, timeout, memory, is_command_line=is_supervised)
         with console.showing_progress():
             return compute_answer(work)

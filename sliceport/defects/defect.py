@@ -229,7 +229,7 @@ class Defect:
 
     @property
     def rule(self) -> str:
-        """The id with only lower-case letters, digits and `-`, for file names and programs."""
+        """The name of the defect in reports and files: its id with only lower-case letters, digits and `-`."""
         return re.sub(r"[^a-z0-9]+", "-", self.id.lower()).strip("-")
 
     @property

@@ -224,7 +224,8 @@ class _Comparison:
     def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
         """Return a report on the outputs of a run. The report has no results of a search yet."""
         is_pair = self.first is not self.second
-        # `on` and `against` as in the arguments of `diff`: of two models, `on` runs the first, which is right.
+        # `on` and `against` are the engines of the arguments of `diff`. With one model, `on` is the engine under test,
+        # so it is `bad`. With two, `on` runs the first model, so it is `good`.
         on, against = (self.good, self.bad) if is_pair else (self.bad, self.good)
         report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
         for side, result, ordinal in ((self.bad, run.actual, "second"), (self.good, run.expected, "first")):
@@ -308,7 +309,7 @@ class _Comparison:
                     yield failure, located or cause
             else:
                 yield failures[0], cause
-        elif not pair.matches.has_inner and all(
+        elif not pair.matches.has_computed and all(
             len(find_ancestors(self.second, [each.output])) > 1 for each in failures
         ):
             # Without matches, a part has all nodes that lead to its output. Such a part helps only if it is one node.

@@ -86,8 +86,8 @@ class Matches:
         return f"values of the second model found in the first: {counts_text or 'none'}, of {value_count}"
 
     @property
-    def has_inner(self) -> bool:
-        """Whether any computed value is matched, apart from outputs that differ."""
+    def has_computed(self) -> bool:
+        """Whether any computed value is matched, not counting outputs that differ."""
         inner_differences = self.different.keys() - {*self.second.inputs, *self.second.outputs}
         return bool(inner_differences or self.close.keys() - set(self.second.inputs))
 

@@ -65,7 +65,7 @@ class Pair:
         # A copy: later calls test close values again, because the tolerance of another output may be smaller.
         right = dict(self.matches.close)
         for located in self._find_parts([output] if output else self._second.outputs, right, tolerance):
-            if located.case.failure.is_of_run:  # only the cut makes the part fail, because the second model runs
+            if located.case.failure.is_of_run:  # the whole second model runs, so the failure comes from cutting it
                 continue
             self._accept(located, right)
             if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
@@ -158,7 +158,7 @@ class Pair:
         rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
         if rest is None:
             return False
-        rest = replace(rest, has_fixed_shapes=True)
+        rest = replace(rest, has_fixed_shapes=True)  # as in `_locate`
         return not isinstance(self._bad.try_run(rest.model, rest.inputs), Failure)
 
     def _list_candidates(self, outputs: Sequence[str], right: Mapping[str, str]) -> Iterator[_Candidate]:
@@ -195,6 +195,7 @@ class Pair:
         first_case = make_case(self._first, first_nodes, [counterpart], arrays)
         if not nodes or case is None or first_case is None or counterpart not in arrays:
             return None
+        # Values of the first model need not fit the sizes that the second one declares.
         case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
         actual = self._bad.try_run(case.model, case.inputs)
         if isinstance(actual, Failure):

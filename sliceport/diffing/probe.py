@@ -163,7 +163,7 @@ class NodePath:
         return sorted(find_predecessors(self.graph, self.numbers[cut.size - 1], cut.depth))
 
     def outputs_of(self, cut: Cut) -> list[str]:
-        """Return the names of the outputs of a cut. A probe may be unable to store some of them."""
+        """Return the names of all outputs of a cut, including those that a probe is unable to store."""
         nodes = self.nodes_of(cut)
         if cut.kind == "spread":
             return [name for number in nodes for name in self.graph.nodes[number].writes]

@@ -227,8 +227,8 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # `bit_length` counts the rounds as if each halved the range: a round divides it by `WAYS`, but by less if cuts
-        # have no verdict. The 2 stands for a round that moves the front back to 0, and for the last round.
+        # This counts a round for each halving of the range. A round in which all models run divides it by `WAYS`, so
+        # some rounds may do worse. The 2 stands for a round that moves the front back to 0, and for the last round.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         round_text = f"these are the results of round {state.round} of at most {most_rounds}, if all models run"
         reading = self._build_reading(report, text, round_text)

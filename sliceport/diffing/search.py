@@ -88,11 +88,13 @@ class Search:
     def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
         """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
 
-        If `good` fails, return no outputs. If the failure is one of the run and `bad` runs, return no outputs either.
+        Return no outputs if `good` fails, or if the whole model fails to run on `bad` but the part for `outputs` runs.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
-        result = self._failure if case is None else self._compare(case, tolerance_for)
-        return list(outputs) if isinstance(result, Failure) else [each.name for each in result if each.kind]
+        result = None if case is None else self._compare(case, tolerance_for)
+        if result is None or isinstance(result, Failure):
+            return list(outputs)
+        return [each.name for each in result if each.kind]
 
     def _test_named_nodes(self) -> bool:
         """Test parts that end at a node that the failure's message names. Return whether one fails like the model."""
@@ -370,7 +372,8 @@ def _search(
     draws them, with a note.
     """
     case = Search(graph, bad, good, values, failure, tolerance).run()
-    if case is None or case.failure.is_of_run or case.scope or case.suspects:  # `suspects`: out of time
+    # Other numbers do not explain a failed run, and cannot be given to a body. After a time-out, suspects remain.
+    if case is None or case.failure.is_of_run or case.scope or case.suspects:
         return case
     drawn = {name for node in case.nodes if node.is_random for name in node.writes} - values.keys()
     numbers = compute(graph, good, values, drawn) if drawn else None

@@ -132,7 +132,7 @@ def _name_engines(names: Sequence[str]) -> str:
 def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None, hint: bool) -> str:
     """Format the findings about models for people, a section for each model. If no model was checked, return "".
 
-    Lines are wrapped to `columns`, unless it is None. With `hint`, the last line ends in `HINT`.
+    The lines of findings are wrapped to `columns`, unless it is None. With `hint`, the last line ends in `HINT`.
     """
     if all("error" in result for result in results):
         return ""  # stderr has the reasons

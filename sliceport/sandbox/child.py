@@ -184,7 +184,7 @@ def read_exactly(stream: IO[bytes], size: int) -> bytes | None:
     """Read `size` bytes from a stream, buffered or not. Return None if the stream ends earlier."""
     parts = []
     while size > 0:
-        part = stream.read(min(size, 2**20))  # `read` allocates all bytes that it asks for, but a pipe returns fewer
+        part = stream.read(min(size, 2**20))  # `read` allocates this many bytes, even if fewer arrive
         if not part:
             return None
         parts.append(part)

@@ -316,7 +316,7 @@ class Device:
             if isinstance(error, TimeoutError):
                 raise HostTimedOut(f"{program} did not answer within {waits * self._timeout:g} s.") from None
             if isinstance(error, OSError | EOFError | ValueError):  # a dying program may print other text than JSON
-                raise HostDied(f"{program} ended while it was asked to {request['do']!r} ({error}).") from None
+                raise HostDied(f"{program} ended or sent no valid answer to {request['do']!r} ({error}).") from None
             raise
         finally:
             executor.shutdown(wait=False)

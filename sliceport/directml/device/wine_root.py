@@ -164,7 +164,7 @@ def compile_command(root: Path, name: str, *options: str) -> list[str]:
 def _make_prefix(root: Path, prefix: Path) -> None:
     """Create a Wine prefix, and replace its copies of Wine's files by links to the originals in the root folder."""
     # wineboot reports missing DLLs as failures but goes on, so its exit code is ignored. wineserver writes the registry
-    # when it ends. For programs in the root folder, `prefix` is at the path in the script.
+    # when it ends, so the script waits for that. It runs with `root` as /, where `prefix` is {_HOME}/prefix.
     script = f"export WINEPREFIX={_HOME}/prefix; wine wineboot -i; wineserver -w"
     run(_command_inside(root, "sh", "-c", script), "wineboot", timeout=_WINEBOOT_TIMEOUT)
     if not (prefix / "system.reg").exists():
