@@ -126,7 +126,7 @@ class _Checker:
         splits = [node for _, node in self._nodes if node.op_type == "Split"]
         self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
         # For each Loop, by its `id`: the sizes that the inputs of its body declare. Inference replaces these sizes.
-        self._body_sizes = {id(node): _sizes_in_body(node) for _, node in self._nodes if is_standard(node, "Loop")}
+        self._body_sizes = {id(node): _body_input_sizes(node) for _, node in self._nodes if is_standard(node, "Loop")}
         # Without nodes to check, inference still compares the user's shapes, and finds misdeclared sizes.
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
@@ -173,7 +173,7 @@ class _Checker:
         elif id(node) in self._body_sizes:  # a Loop
             body_inputs = [value for body in graphs_in(node) for value in body.inputs]
             resized = [self._facts.get(value, NO_FACTS).is_resized for value in body_inputs]
-            shapes = zip(self._body_sizes[id(node)], _sizes_in_body(node), resized, strict=True)
+            shapes = zip(self._body_sizes[id(node)], _body_input_sizes(node), resized, strict=True)
             yield from _with_reports(loop_defects(shapes))
         elif is_valid_operator(node, *_CHECKED_OPERATORS):
             with suppress(InvalidSlice, DynamicSlice):  # an attribute has a wrong type or an unknown value
@@ -349,7 +349,7 @@ def _data_of(node: NodeView) -> ValueView:
     return data
 
 
-def _sizes_in_body(loop: NodeView) -> list[Sizes | None]:
+def _body_input_sizes(loop: NodeView) -> list[Sizes | None]:
     """Return the sizes of each input of the body of a Loop; None if the rank is open."""
     return [sizes_of(value) for body in graphs_in(loop) for value in body.inputs]
 

@@ -137,7 +137,7 @@ def _masks_to_lists(masks: Masks, label: str) -> dict[str, list[int]]:
         InvalidSlice: A mask holds a number that does not fit into 64 bits.
     """
     lists = {name: list(bits) for name, bits in masks.attributes.items()}
-    # The native operator checks all other masks, after its inputs.
+    # Larger numbers cannot be passed to the native operator. It checks all other masks itself, after its inputs.
     if any(not INT64_MIN <= bit <= INT64_MAX for bits in lists.values() for bit in bits):
         try:
             masks.check()

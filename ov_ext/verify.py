@@ -26,7 +26,7 @@ from sliceport.engines.engine import Value
 from sliceport.engines.registry import model_engines
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.formats import InputShapes, declared_shapes, format_of
-from sliceport.wording import group_nodes
+from sliceport.wording import format_findings
 
 Array = npt.NDArray[Any]
 EQUAL = "all outputs are equal: bit for bit if their elements are only moved, else within the tolerance of their type"
@@ -96,7 +96,7 @@ def verify_hardening(
     if result.is_equal or format_.name == "openvino":
         return result
     contested = [node for node in format_.check(before, input_shapes or {}).nodes if node.defect.is_contested]
-    notes = group_nodes(
+    notes = format_findings(
         (node.op, node.node, f"a contested reading: {node.defect.reason}; {node.defect.workaround}")
         for node in contested
     )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sliceport.defects.defect import Defect
-from sliceport.wording import count_of, group_nodes
+from sliceport.wording import count_of, format_findings
 
 NOTHING = "nothing"
 """The replacement of a node that is removed."""
@@ -28,7 +28,7 @@ class InvalidNode:
     reason: str
 
     def to_finding(self) -> tuple[str, str, str]:
-        """Return the operator, the node and the reason, for `group_nodes`."""
+        """Return the operator, the node and the reason, for `format_findings`."""
         return self.op, self.node, f"not valid: {self.reason}"
 
     def to_json(self) -> dict[str, str]:
@@ -134,7 +134,7 @@ class Hardening:
             (change.op, change.node, f"{state_reason(self.target, change.defects)}: {change.outcome}")
             for change in self.changes
         ]
-        lines = group_nodes([*changes, *(node.to_finding() for node in self.invalid)], verbose=verbose)
+        lines = format_findings([*changes, *(node.to_finding() for node in self.invalid)], verbose=verbose)
         rewritten = sum(change.replacement is not None for change in self.changes)
         version = self.version.partition("-")[0]  # OpenVINO appends its commit after a hyphen
         reason = state_reason(self.target) if self.is_form else f"with a defect of {self.target} {version}"

@@ -83,14 +83,14 @@ def list_names(names: Iterable[str], limit: int = 8) -> str:
     return ", ".join(map(repr, ordered[:limit])) + more
 
 
-def group_nodes(findings: Iterable[tuple[str, str, str]], *, verbose: bool = False) -> list[str]:
-    """Format findings about nodes, with one line for all nodes of the same operator and text.
+def format_findings(findings: Iterable[tuple[str, str, str]], *, verbose: bool = False) -> list[str]:
+    """Return lines of findings, one for all nodes of the same operator with the same text.
 
     A finding is the operator of a node, the name of the node, and a text. A line about a single node names the node.
     If `verbose`, a line about several nodes is followed by their names.
 
-    >>> group_nodes([("Slice", "a", "removed"), ("Gather", "b", "removed"), ("Slice", "c", "removed")], verbose=True)
-    ['2 Slice: removed', '    a', '    c', "1 Gather 'b': removed"]
+    >>> format_findings([("Slice", "a", "cut"), ("Gather", "b", "cut"), ("Slice", "c", "cut")], verbose=True)
+    ['2 Slice: cut', '    a', '    c', "1 Gather 'b': cut"]
     """
     groups: dict[tuple[str, str], list[str]] = {}
     for op, node, text in findings:

@@ -75,10 +75,12 @@ def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: 
     for facts in present:
         if facts.dims is None or any(not isinstance(dim, int) and dim not in symbols for dim in facts.dims):
             return False
-    parameters = present[1:]
-    if not parameters and node.op_type != "Reshape":  # Reshape-1 has its target in an attribute
-        parameters = present
-    return node.op_type not in _SIZED_BY_ELEMENTS or all(facts.data is not None for facts in parameters)
+    if node.op_type not in _SIZED_BY_ELEMENTS:
+        return True
+    # The first of several inputs is the data. A single input decides the sizes itself, as for NonZero, but not for
+    # Reshape-1, which has its target in an attribute.
+    parameters = present if len(present) == 1 and node.op_type != "Reshape" else present[1:]
+    return all(facts.data is not None for facts in parameters)
 
 
 def name_open_sizes(graph: onnx.GraphProto) -> frozenset[str]:

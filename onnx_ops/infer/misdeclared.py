@@ -88,7 +88,7 @@ class Evidence:
 
 
 def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], Evidence]) -> tuple[Trust, set[int]]:
-    """Return the values whose declared numbers inference may use, and the positions of wrong numbers to report.
+    """Return which declared numbers inference may use, and the wrong ones to report, as in `Evidence.contradicted`.
 
     A number counts as right if a trial confirms it and no trial contradicts it. No trial confirms a size that
     depends on data, or on an operator without inference. Contradicted numbers are reported, except in four cases:

@@ -325,7 +325,7 @@ class ProtoModel:
 
     def _connect(self, node: Node, values: Mapping[str, Value], scopes: Sequence[Mapping[str, Value]]) -> None:
         """Set the inputs of a node and read its subgraphs. `values` and `scopes` have the visible values by name."""
-        for name in node.proto.input[:]:
+        for name in node.proto.input[:]:  # a list, which is faster to iterate over
             value = None
             if name:
                 value = values.get(name) or next(scope[name] for scope in reversed(scopes) if name in scope)

@@ -161,7 +161,7 @@ class ModelView(Protocol):
         """
 
     def serialize(self) -> tuple[bytes, Sequence[Any]]:
-        """Return the serialized model, and the values to which facts that `propagate` infers from it belong, in order."""
+        """Return the serialized model, and the values whose facts `onnx_ops.infer.propagate` returns, in that order."""
 
     def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
         """Replace a node by a constant (element type, elements) per output. No output may be an output of a graph."""

@@ -36,7 +36,7 @@ from sliceport.defects.profiles import READINGS, Profile
 from sliceport.errors import ModelError
 from sliceport.formats import Changes
 from sliceport.hardening import Change, Hardening, InvalidNode
-from sliceport.wording import group_nodes, spell
+from sliceport.wording import format_findings, spell
 
 OPSET = 13
 """The first operator set in which Slice and Split have the form that every engine accepts."""
@@ -98,7 +98,7 @@ def harden_portably(
         _lift_parameters(model)
     skipped = [node for writer in writers for node in writer.skipped]
     # Two passes may skip a node for the same reason.
-    notes += group_nodes(dict.fromkeys((node.op, node.node, f"{node.reason}: left as it is") for node in skipped))
+    notes += format_findings(dict.fromkeys((node.op, node.node, f"{node.reason}: left as it is") for node in skipped))
     # If `read_as` is None, a backward Slice to the greatest integer stays, and is reported with this defect alone.
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
         option = spell("read_as", "--read-as")

@@ -91,7 +91,7 @@ class MatMulForDirectMLPass(NodePass):
 
 
 def _multiply(node: ir.Node, tensors: Sequence[ir.Value | None]) -> ir.Node:
-    """Return a node that multiplies two other tensors in the same way."""
+    """Return a copy of a product with `tensors` as its factors. Other inputs, such as zero points, stay the same."""
     tensor_by_index = dict(zip(MATMULS[node.op_type], tensors, strict=True))
     return ir.node(node.op_type, [tensor_by_index.get(index, value) for index, value in enumerate(node.inputs)])
 

@@ -28,7 +28,7 @@ from onnx_ops.passes.split_of_part import SplitOfPartPass
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change, InvalidNode, format_invalid_count
-from sliceport.wording import group_nodes
+from sliceport.wording import format_findings
 
 PASSES: dict[str, type[SlicingPass]] = {
     "strided": ExpandStridedSlicePass,
@@ -105,7 +105,7 @@ class Rewriting:
             for name, nodes in self.skipped.items():
                 findings += [(node.op, node.node, f"skipped by {name}: {node.reason}") for node in nodes]
         counts = f"slicing nodes: {self.before} before, {self.after} after{format_invalid_count(self.invalid)}"
-        return "\n".join([*group_nodes(findings, verbose=verbose), counts])
+        return "\n".join([*format_findings(findings, verbose=verbose), counts])
 
 
 def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:

@@ -43,7 +43,8 @@ class SiblingsToSplitPass(SlicingPass):
                 # The Split of another group may have replaced the value that these nodes cut.
                 data = self.edits.identities.source_of(data_of(parts[0].node))
                 first = min((part.node for part in parts), key=order.__getitem__)
-                self._split(parts, data, axis, first, siblings.nodes[first])
+                opset = siblings.nodes[first]
+                self._split(parts, data, axis, first, opset)
             remaining = [part for part in group if part.node.graph is not None]  # without those that a Split replaced
             nodes = dict.fromkeys(part.node for part in remaining)
             if len(nodes) < 2:

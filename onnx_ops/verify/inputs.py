@@ -54,7 +54,7 @@ def make_inputs(
     for value in model.graph.inputs:
         name = value.name or ""
         if value.is_initializer() and name in given and name not in replaceable_names:
-            raise UsageError(f"input {name!r} is a constant (an initializer before IR version 4); give no array for it.")
+            raise UsageError(f"input {name!r} is a constant, an initializer before IR version 4; give no array for it.")
         if not value.is_initializer() or name in given:
             if not isinstance(value.type, ir.TensorType) and name not in given:
                 raise UsageError(f"input {name!r} is not a tensor; models with such inputs cannot be compared.")

@@ -89,7 +89,7 @@ class _DaskRunner:
         """For each worker that does not fit, by its address: why it refuses the run."""
         self._error: SliceportError | None = None
         """Error that a task raised and that ends the run, for example because results cannot be stored."""
-        self._has_results = False  # whether an outcome has come back; from then on, a run that all workers refuse waits
+        self._has_results = False  # whether an outcome has come back; before that, a run ends if no worker accepts it
         self._waits_for_worker = False  # whether the lack of a worker has been announced
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Generator[Done]:

@@ -86,7 +86,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
 
 
 def _digest_files(path: str, states: dict[str, State]) -> Digests:
-    """Hash the files of a local model, and note their states in `states`. Other files may be missing; see `_MISSING`.
+    """Hash the files of a local model, and note their states in `states`. A missing data file has a digest, `_MISSING`.
 
     Raises:
         ModelError: The path is not a file.

@@ -46,8 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_command_line(words: list[str], *, is_supervised: bool) -> int:
     """Run a command line and return the exit code. If `is_supervised`, a child always does the work on a model."""
     # Search for -vv before parsing the words, because the parser imports formats, whose logs are wanted as well.
-    long = [word for word in words if len(word) > 2 and "--verbose".startswith(word)]  # argparse accepts --verb
-    loud = sum(word.count("v") for word in words if re.fullmatch("-[qv]+", word)) + len(long) > 1
+    long_options = [word for word in words if len(word) > 2 and "--verbose".startswith(word)]  # argparse accepts --verb
+    count = len(long_options) + sum(word.count("v") for word in words if re.fullmatch("-[qv]+", word))
+    loud = count > 1
     with console.prepared_streams(loud=loud), command_line_spelling():
         try:
             return _parse_and_run(words, is_supervised=is_supervised)

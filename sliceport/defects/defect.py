@@ -254,7 +254,7 @@ class Defect:
 
     @property
     def remedy(self) -> str:
-        """The handling of a node that shows the defect, the reason if a contested node stays, and the workaround."""
+        """The workaround, after a clause on what `harden` does, or that nothing finds the defect before a run."""
         handling = _HANDLINGS.get(self.handling, "")
         if self.is_contested and self.handling == "named":
             return f"{handling}, {_CONTESTED}; {self.workaround}"

@@ -123,7 +123,7 @@ class Pair:
 
         A part is the cause in each of these cases:
 
-        1. It does not run, and fails like the model, or the model fails at the last node of the part.
+        1. It does not run, and it fails like the model or the model fails at the last node of the part.
         2. It does not run, the model fails at a later node, and the rest runs with the right value.
         3. It runs, and the rest fails with the value of the part, and runs with the right value.
 

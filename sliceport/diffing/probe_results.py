@@ -247,7 +247,7 @@ class _Results:
         assert failure is not None
         values = dict(compute_all(graph, good, self.round.inputs, find_boundary(graph, self.path.nodes_of(cut))))
         case = self.path.case_of(cut, values)
-        if case is None:
+        if case is None:  # `good` failed to compute a value that the cut reads
             return self._build_reading(report, f"first node that differs: {self._describe_node(cut.size)}")
         # The device cannot fuse the nodes of a `spread` cut. If such a cut is right, a fusion of its nodes is to blame.
         right_spreads = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and not verdicts[each]}

@@ -268,7 +268,7 @@ class Search:
                     continue
                 inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
                 if inner is None:
-                    break  # later runs are not searched
+                    break  # the runs after the first one that fails are not searched
                 scope = (f"{best.culprit}, {body.title}", *inner.scope)
                 return replace(inner, scope=scope, holder=best.culprit)
         return replace(best, note="; ".join(filter(None, (best.note, *notes))))
@@ -360,6 +360,7 @@ def search_each(
         if case is not None and i < len(failures):  # some later outputs may be right once this part is right
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]
+            # Of `failure`, the search uses only whether it is one of the run, as all failures of a run are.
             failing_outputs = Search(graph, bad, good, right_values, failure).find_failing(outputs, tolerance_for)
 
 

@@ -168,7 +168,7 @@ class ChildProcess:
         """Send a request and wait for the answer. Return whether the answer is an error, and the error or the result.
 
         Raises:
-            ChildNotStarted: The system has no thread for the time limit, or for the wait on Windows.
+            ChildNotStarted: A thread for the time limit, or on Windows for the answer, cannot be started.
             ChildDied: The child ended before it answered, took too long, or sent an unreadable answer.
         """
         if self._log is not None:
@@ -215,7 +215,7 @@ class ChildProcess:
         """Send a request. Return the answer, or None if the child ended. Ctrl-C interrupts the wait of the main thread.
 
         Raises:
-            ChildNotStarted: The system has no thread for the wait on Windows.
+            ChildNotStarted: On Windows, the thread that waits for the answer cannot be started.
         """
         if sys.platform != "win32" or threading.current_thread() is not threading.main_thread():
             return self._send_and_wait(request)

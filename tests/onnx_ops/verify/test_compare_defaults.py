@@ -84,7 +84,7 @@ def test_before_version_4_an_initializer_is_a_constant(tmp_path: Path, invoke: I
     assert compare(tmp_path / "old.onnx").is_clean
     np.save(tmp_path / "w.npy", np.ones(8, np.float32))
     printed = invoke("compare", tmp_path / "old.onnx", "--input", f"w={tmp_path / 'w.npy'}", code=2)
-    assert "input 'w' is a constant (an initializer before IR version 4); give no array" in printed.err
+    assert "input 'w' is a constant, an initializer before IR version 4; give no array" in printed.err
 
 
 def test_an_array_may_replace_the_default(tmp_path: Path) -> None:
