@@ -216,21 +216,21 @@ class _Checker:
         A 0 in the target, also one computed at run time, copies the size of the data's axis at the same index. If a
         copied size is 0, the size for the -1 cannot be computed.
         """
-        values = [size for size in target if not isinstance(size, int)]
+        computed = [size for size in target if not isinstance(size, int)]
         # A value with another shape than (1,) does not stand for exactly one size of the target.
-        may_not_be_one_size = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in values)
+        may_not_be_one_size = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in computed)
         if data.shape is None or -1 not in target or may_not_be_one_size:
             return
-        sizes = [size if isinstance(size, int) else self._open_sizes.trace(size) for size in target]
+        shape = [size if isinstance(size, int) else self._open_sizes.trace(size) for size in target]
         dims = [self._open_sizes.size_of(data, axis) for axis in range(len(data.shape))]
         # The output keeps the open size of an axis if the target has a 0, or the same open size, at the axis's index.
-        open_sizes = [dim for dim, size in zip(dims, sizes, strict=False) if isinstance(dim, str) and size in (0, dim)]
+        failing = [dim for dim, size in zip(dims, shape, strict=False) if isinstance(dim, str) and size in (0, dim)]
         # Beyond the rank of the data, a 0 has no axis to copy from, so the Reshape fails.
-        open_sizes += [size for size in sizes[len(dims) :] if isinstance(size, str)]
-        if open_sizes:
-            shape = ", ".join("?" if size is None else str(size) for size in sizes)
-            names = " or ".join(dict.fromkeys(open_sizes))
-            yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{shape}] fails where {names} is 0"
+        failing += [size for size in shape[len(dims) :] if isinstance(size, str)]
+        if failing:
+            text = ", ".join("?" if size is None else str(size) for size in shape)
+            names = " or ".join(dict.fromkeys(failing))
+            yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{text}] fails where {names} is 0"
 
     def _find_constant_elements(self, value: ValueView) -> Array | None:
         return self._facts.get(value, NO_FACTS).data

@@ -42,7 +42,7 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         return
 
     def size_of(value: ValueView, axis: int) -> Dim:
-        # A size that decides whether a body runs counts as unknown, because its nodes may never run where it is 0.
+        # If the size decides whether the body with this node runs, it counts as unknown: at 0, the node may never run.
         size = open_sizes.size_of(value, axis)
         return None if isinstance(size, str) and open_sizes.may_decide(size, node) else size
 

@@ -48,7 +48,7 @@ def backend() -> Backend:
         raise UsageError(f"{VARIABLE} must be python or native, got {requested!r}.")
     if requested == "python":
         return Backend("python", f"{VARIABLE}=python asks for it")
-    chosen = _find_native()
+    chosen = _choose_backend()
     if requested == "native" and chosen.name != "native":
         raise UsageError(f"{VARIABLE}=native asks for operators in C++, but {chosen.reason}.")
     return chosen
@@ -66,7 +66,7 @@ def diagnose_native() -> Diagnosis:
         return Diagnosis(name, "ok", f"used, because {chosen.reason}")
     if os.environ.get(VARIABLE):  # The user has chosen the operators in Python.
         return Diagnosis(name, "ok", f"those in Python are used, because {chosen.reason}")
-    reason, _, advice = chosen.reason.rpartition("; ")  # `_find_native` writes the advice at the end of the reason
+    reason, _, advice = chosen.reason.rpartition("; ")  # `_choose_backend` writes the advice at the end of the reason
     detail = f"those in Python are used, because {reason}"
     obstacle = missing_tools()
     advice = advice if obstacle is None else f"{obstacle}, then {advice}"
@@ -75,7 +75,7 @@ def diagnose_native() -> Diagnosis:
 
 
 @cache
-def _find_native() -> Backend:
+def _choose_backend() -> Backend:
     """Return native operators if their library loads, or else operators in Python with the reason."""
     library = find_library(ov.__version__)
     if library.path is None:

@@ -40,7 +40,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
 
     Raises:
         ModelError, MemoryError: See `read_model`.
-        UsageError: `model` is of another type, or `input_shapes` do not fit it; see also `backend`.
+        UsageError: `model` is of another type, or `input_shapes` do not fit it; see also `ov_ext.backend`.
     """
     opened = read_with_shapes(model, input_shapes)
     nodes = list(nodes_with_scope(opened))

@@ -50,7 +50,7 @@ def compare(
     the format and all validators that are ready take part.
 
     Raises:
-        UsageError: `model` is not a model, or an option is not valid; see also `backend`.
+        UsageError: `model` is not a model, or an option is not valid; see also `ov_ext.backend`.
         ModelError, MemoryError: See `read_model`.
     """
     engines = choose_engines(executors, formats()["openvino"])

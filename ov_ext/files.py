@@ -30,7 +30,7 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
         path: The file.
 
     Raises:
-        UsageError: `path` is not a path; see also `backend`.
+        UsageError: `path` is not a path; see also `ov_ext.backend`.
         ModelError: The file does not exist, it or its `.bin` file is not a regular file, or OpenVINO does not read it.
         MemoryError: OpenVINO ran out of memory.
     """

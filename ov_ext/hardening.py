@@ -179,9 +179,9 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
 
     A Slice in front of it handles the entries that a StridedSlice computes wrongly. They slice backward along an axis
     that may be empty, or shrink an axis by an index that is known only at run time. (A Gather is not used for this:
-    OpenVINO divides by the size of its axis, which may be 0.) If the StridedSlice would keep all axes, it is left out.
-    If the node keeps all axes, a Slice of all data replaces it. Data of open rank get an Unsqueeze instead, and scalars
-    a Reshape.
+    OpenVINO divides by the size of its axis, which may be 0.) If nothing is left for the StridedSlice, it is left out.
+    Other operators replace nodes of three kinds: a Slice of all data if the node only returns its data, an Unsqueeze if
+    their rank is open, and a Reshape if they are a scalar.
 
     Returns:
         The replacement with the names of its operators. None if the number of entries is not known, if an entry of the

@@ -58,7 +58,7 @@ def verify_hardening(
         seed: The first seed of the random inputs.
 
     Raises:
-        UsageError: An array or a shape does not fit the model; see also `backend`.
+        UsageError: An array or a shape does not fit the model; see also `ov_ext.backend`.
         ModelError: The original model cannot be read, or the reference does not run it.
         NotVerified: Both engines fail on both models, an output cannot be compared, or the original model does not
             compute the same twice.

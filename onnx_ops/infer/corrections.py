@@ -63,8 +63,8 @@ def correct_first_output(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Di
 def _correct_concat(node: onnx.NodeProto, inputs: Sequence[Facts], dims: Dims | None) -> Dims | None:
     """Return the dims of a Concat with the correct size on its axis. onnx before 1.23 adds the sizes in 32 bits.
 
-    onnxruntime ignores the other sizes of an empty input, so the output may have those of another input. So a size of 0
-    on another axis becomes None unless all inputs have it.
+    If an input is empty, onnxruntime ignores its sizes on all other axes, so the output may have the sizes of another
+    input there. A size of 0 on such an axis becomes None, unless all inputs have it.
     """
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)  # 1 is Concat-1's default
     if dims is None or not -len(dims) <= axis < len(dims):

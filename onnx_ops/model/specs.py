@@ -113,8 +113,8 @@ def split_spec(node: NodeView, opset: int, shape: tuple[int, ...]) -> SplitSpec:
 
     Raises:
         InvalidSlice: The data are a scalar, the number of inputs or outputs is wrong, a parameter is not valid, or
-            Split-18 has both or neither of `split` and `num_outputs`; or part sizes are missing, and the axis is out of
-            range or cannot be divided into a part for each output. Given part sizes are not compared with the axis.
+            Split-18 has both or neither of `split` and `num_outputs`. If no sizes are given: the axis is out of range,
+            or cannot be divided into a part for each output. If sizes are given, they are not compared with the axis.
         DynamicSlice: A parameter is not a constant that can be read, or is an attribute of the surrounding function.
     """
     takes_input = _takes_sizes(opset)

@@ -95,11 +95,11 @@ class EinsumForDirectMLPass(NodePass):
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
-        # In an Einsum, onnxruntime broadcasts each label of size 1. In a MatMul, it broadcasts only batch axes, but not
-        # to a size of 0, and not if a sum has no terms. A group of several labels is not a key of `sizes`, so its
-        # labels do not count as broadcast.
-        broadcast_axes = batch_groups if all(sizes[label] for label in summed) else []
-        not_broadcast = set(shared) - equal_labels - {group for group in broadcast_axes if sizes.get(group)}
+        # In an Einsum, onnxruntime broadcasts each label of size 1. In a MatMul, it broadcasts only batch axes (not two
+        # of them as one axis), not to a size of 0, and not if a sum has no terms.
+        has_terms = all(sizes[label] for label in summed)
+        broadcast_labels = {group for group in batch_groups if has_terms and len(group) == 1 and sizes[group]}
+        not_broadcast = set(shared) - equal_labels - broadcast_labels
         pairs = [(first_sizes, second_sizes), (second_sizes, first_sizes)]
         repeated = [
             {label for label in not_broadcast if own[label] in (1, None) and other[label] != 1} for own, other in pairs

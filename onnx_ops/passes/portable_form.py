@@ -177,7 +177,7 @@ class _Chain:
     """
 
     def __init__(self, owner: PortablePass, data: ir.Value, sizes: Sizes, output: ir.Value) -> None:
-        """Start with `data`, whose sizes are `sizes`. `owner` names new values after `output`; see also `fill_gaps`."""
+        """Start with `data`, whose sizes are `sizes`. `owner` is the pass; it names new values after `output`."""
         self._owner, self._data, self._output = owner, data, output
         self.nodes: list[ir.Node] = []
         self.value = data

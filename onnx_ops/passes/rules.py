@@ -21,7 +21,7 @@ def rules() -> Any:
     """Return a set of rules: two Slices become one, and a Slice of all elements is removed, from opset 10 on.
 
     The rules share the arithmetic of `ComposeSlicesPass` and `RemoveIdentitySlicesPass`. Sizes are inferred when the
-    set is applied to a model, because declared sizes may be wrong. Rules that are taken out of the set have no sizes.
+    set is applied to a model, because declared sizes may be wrong. A rule that is used outside this set knows no sizes.
 
     Returns:
         A `RewriteRuleSet` for `onnxscript.rewriter.rewrite(model, pattern_rewrite_rules=rules())`.

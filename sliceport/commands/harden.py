@@ -32,8 +32,8 @@ def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--read-as",
         choices=READINGS,
-        help="for the targets of --without: the meaning of a Slice with a negative step and the greatest integer as "
-        "its end; by default, such a Slice is not rewritten",
+        help="for the same targets as --without: how the engine reads a Slice with a negative step and the greatest "
+        "integer as its end; by default, such a Slice is not rewritten",
     )
     command.add_argument(
         "--verify",

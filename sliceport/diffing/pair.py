@@ -112,7 +112,7 @@ class Pair:
             needed |= {candidate.counterpart, *candidate.inputs.values()}
             needed |= find_boundary(self._first, candidate.first_nodes)
         arrays = dict(compute_all(self._first, self._good, self.matches.runs[0], needed))
-        # The parts are listed anew, because `right` now grows with each part.
+        # The parts are listed again, because `right` now grows with each part, so that later parts become smaller.
         for candidate in self._list_candidates(outputs, right):
             located = self._locate(candidate, arrays, tolerance, right)
             if located is not None:

@@ -205,7 +205,7 @@ def _choose_cuts(
 
 
 def _can_probes_read(array: Array) -> bool:
-    """Return whether every probe program can read an array: its elements must be NumPy's own numbers or booleans."""
+    """Return whether every probe program can read an array: its elements must be real numbers of NumPy or booleans."""
     # The kind is not enough: float8_e5m2 of ml_dtypes has kind f, too.
     return array.dtype.kind in "fiub" and array.dtype.type.__module__ == "numpy"
 

@@ -97,7 +97,7 @@ def find_strides(layout: str | dict[str, Strides] | None, value: str, shape: Seq
 
 
 def list_layout_notes(options: Options, nodes: Sequence[SlicingNode]) -> tuple[str, ...]:
-    """Return a sentence about each axis order whose rank no tensor has, and about strides for unknown values."""
+    """Return a sentence about each layout without effect: no tensor has its rank, or no slicing node has the values."""
     notes = []  # not errors, because a layout may describe the values of several models
     cuts = [cut for node in nodes if isinstance(node, Resolved) for cut in node.cuts]
     for side, layout, verb in (("input", options.input_layout, "reads"), ("output", options.output_layout, "writes")):

@@ -37,9 +37,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(native, "PACKAGED", tmp_path / "nowhere")
     monkeypatch.delenv(backends.VARIABLE, raising=False)
-    backends._find_native.cache_clear()
+    backends._choose_backend.cache_clear()
     yield tmp_path
-    backends._find_native.cache_clear()
+    backends._choose_backend.cache_clear()
 
 
 def put(folder: Path, record: object, *, library: bool = True) -> Path:
