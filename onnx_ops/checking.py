@@ -221,7 +221,7 @@ class _Checker:
         may_not_be_one_size = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in computed)
         if data.shape is None or -1 not in target or may_not_be_one_size:
             return
-        shape = [size if isinstance(size, int) else self._open_sizes.trace(size) for size in target]
+        shape = [size if isinstance(size, int) else self._open_sizes.held_size(size) for size in target]
         dims = [self._open_sizes.size_of(data, axis) for axis in range(len(data.shape))]
         # The output keeps the open size of an axis if the target has a 0, or the same open size, at the axis's index.
         failing = [dim for dim, size in zip(dims, shape, strict=False) if isinstance(dim, str) and size in (0, dim)]

@@ -160,6 +160,7 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
 def _has_short_masks_behind_concat(view: BuiltInNode) -> bool:
     """Return whether OpenVINO's removal of a Concat before a StridedSlice writes past the end of the masks."""
     data, masks = view.inputs[0], view.masks
+    # EliminateConcatStridedSlice takes a Concat of static shape that several nodes read.
     is_shared_concat = data.get_node().get_type_name() == "Concat" and len(data.get_target_inputs()) > 1
     if view.at_run_time or not is_shared_concat or data.get_partial_shape().is_dynamic:
         return False

@@ -65,6 +65,7 @@ class DataDependent(Container[int]):
         for node in self.nodes:
             kind, number = node.get_type_name(), node.get_instance_id()
             sources = [source.get_node().get_instance_id() for source in node.input_values()]
+            # A node without inputs is a Constant or a Parameter.
             reads_data = kind not in ("Constant", "ShapeOf") and (not sources or not numbers.isdisjoint(sources))
             if reads_data and number not in fixed:
                 numbers.add(number)

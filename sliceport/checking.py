@@ -109,7 +109,7 @@ def _is_engine_or_family(engine: str, name: str) -> bool:
 
 
 def harden_command(model: str, engines: Sequence[str], targets: Sequence[str] = ()) -> str:
-    """Return the `sliceport harden` command for a defect of `engines`. Any `targets` are written `--target A|B`."""
+    """Return the `sliceport harden` command for a defect of `engines`, with `--target A|B` if there are `targets`."""
     output = "OUT"
     if targets:
         output = f"OUT --target {'|'.join(targets)}"

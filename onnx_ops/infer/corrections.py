@@ -90,7 +90,7 @@ def _correct_windows(node: onnx.NodeProto, data_dims: Dims | None, dims: Dims | 
         return dims
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     auto_pad = attributes.get("auto_pad") or b"NOTSET"
-    # With automatic padding, onnx and onnxruntime differ if `ceil_mode` or `other` is not at its default.
+    # With auto_pad SAME_*, onnx and onnxruntime differ if `ceil_mode` or the attribute `other` is not at its default.
     other, default = ("output_padding", 0) if node.op_type == "ConvTranspose" else ("dilations", 1)
     is_not_default = any(number != default for number in attributes.get(other, ()))
     if auto_pad.startswith(b"SAME") and (attributes.get("ceil_mode") or is_not_default):

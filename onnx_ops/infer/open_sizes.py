@@ -37,7 +37,7 @@ class OpenSizes:
         dim = dims[axis] if -len(dims) <= axis < len(dims) else None
         return dim if isinstance(dim, int) else self.name(value, axis) or None
 
-    def trace(self, value: ValueView) -> int | str | None:
+    def held_size(self, value: ValueView) -> int | str | None:
         """Return the size that a value of one element holds, or the name of the size if the inputs leave it open.
 
         Return None unless the value comes from a Shape, or from a Gather of one element of a Shape.

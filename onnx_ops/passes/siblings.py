@@ -38,13 +38,13 @@ class Part:
         node: The node.
         output: Its output.
         run: The indices of the elements.
-        is_dropped: Whether the node is a Gather of a scalar index, which drops the axis.
+        drops_axis: Whether the node is a Gather of a scalar index, which drops the axis.
     """
 
     node: ir.Node
     output: ir.Value
     run: range
-    is_dropped: bool = False
+    drops_axis: bool = False
 
 
 GroupKey = tuple[int, ir.Value, int]  # the `id` of a graph, a value, and an axis of the value
@@ -161,8 +161,8 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
         parts = [Part(node, output, range(*bounds)) for output, bounds in pairs if is_used(output)]
         return spec.axis, (parts if all(part.run for part in parts) else [])
     if node.op_type == "Gather":
-        axis, run, is_dropped = read_gather(node, opset, shape)
-        return axis, ([Part(node, node.outputs[0], run, is_dropped)] if run and run.step == 1 else [])
+        axis, run, drops_axis = read_gather(node, opset, shape)
+        return axis, ([Part(node, node.outputs[0], run, drops_axis)] if run and run.step == 1 else [])
     axis, run = read_single_axis_slice(node, opset, shape) or (0, range(0))
     return axis, ([Part(node, node.outputs[0], run)] if run else [])
 
@@ -206,7 +206,7 @@ def _choose_whole_nodes(
 
 
 def _count_replaced(parts: Sequence[Part]) -> int:
-    """Return how many nodes a Split of `parts` replaces. Fewer than `_MIN_GATHERS` scalar Gathers alone count as 0."""
+    """Return how many nodes a Split of `parts` replaces, or 0 if these are only scalar Gathers and too few of them."""
     nodes = {part.node for part in parts}
-    are_all_dropped = all(part.is_dropped for part in parts)
+    are_all_dropped = all(part.drops_axis for part in parts)
     return 0 if are_all_dropped and len(nodes) < _MIN_GATHERS else len(nodes)

@@ -68,7 +68,7 @@ class SiblingsToSplitPass(SlicingPass):
         successors: dict[ir.Value, ir.Value] = {}
         for output, run in zip(split.outputs, runs, strict=True):
             part = by_run.get(run)
-            if part is not None and not part.is_dropped:
+            if part is not None and not part.drops_axis:
                 successors[part.output] = output
                 continue
             # This output replaces no value, so `replace_nodes` would give it no name, type and shape.

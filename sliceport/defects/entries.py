@@ -60,7 +60,7 @@ def read_entries(name: str, make_case: Callable[..., Case] = _make_case) -> dict
 
 def _read_divergence(divergence: Mapping[str, Any]) -> Divergence:
     result = Divergence(**{"versions": ()} | {key: read_value(value) for key, value in divergence.items()})
-    # An entry without `versions` was tried on all `VERSIONS` of its engine.
+    # A divergence without `versions` was seen in all `VERSIONS` of its engine, from `since` until before `until`.
     tried = tuple(filter(result.may_affect, VERSIONS.get(result.engine, ())))
     return replace(result, versions=result.versions or tried)
 

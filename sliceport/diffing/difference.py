@@ -192,7 +192,7 @@ def _name_kind(value: Value) -> str:
 def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolerance) -> OutputDiff:
     """Compare tensors by type, shape, NaN, infinity and finite elements, in this order.
 
-    If the tolerance is `EXACT`, the kind of differences in NaN and infinity is `values`.
+    If the tolerance is `EXACT`, NaN and infinity are compared like other elements; a difference has the kind `values`.
     """
     attributes: dict[str, Any] = {"element": actual.dtype.name, "shape": actual.shape, "tolerance": tolerance}
     if actual.dtype != expected.dtype:

@@ -180,7 +180,8 @@ class Search:
         if isinstance(actual, Failure) or isinstance(expected, Failure):
             return False
         outputs = case.compare(actual, expected, lambda _: self._tolerance, inner_tolerance_of)
-        # If a fusion is to blame, the value is right in this run, because the inputs of the node are outputs, too.
+        # Rounding does not decide if an input of the node is wrong, too. Nor does it if the output is right now: then a
+        # fusion is to blame, which does not happen in this run, because the inputs of the node are outputs.
         if [each.name for each in outputs if each.kind] != [output]:
             return False
         inputs = {name: value for name, value in actual.items() if name in names and isinstance(value, np.ndarray)}

@@ -231,8 +231,8 @@ class Verifier:
         The expected outputs are those of the engine `trial.before`, or `run.outputs` if it is None.
 
         Raises:
-            _NotComparedError: An engine of the trial does not run the original model. Or the trial has `before`, and
-                the changed model fails with an error at other sizes of open axes than those of the first run.
+            _NotComparedError: An engine of the trial does not run the original model. Or the trial has `before`, the
+                inputs have other sizes of open axes than in the first run, and the changed model fails with an error.
             NotVerified: An output cannot be compared, or the outputs of the original model vary from run to run.
             MemoryError, BudgetSpent, MissingExtra, UsageError, ChildLost: See `compare`.
         """

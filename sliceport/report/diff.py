@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sliceport.checking import harden_command
-from sliceport.report.drawing import draw
+from sliceport.report.drawing import lay_out
 from sliceport.report.page import open_template
 from sliceport.report.table import printable, table
 
@@ -56,7 +56,7 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
     parts = []
     for part in report.parts:
         wrong = [output.name for output in part.outputs if output.kind]
-        drawing = draw(part.case, wrong) if len(part.case.nodes) <= _MAX_NODES else None
+        drawing = lay_out(part.case, wrong) if len(part.case.nodes) <= _MAX_NODES else None
         # The template shows known defects as cards. If no defect is known, the sentences end in "not a known defect".
         parts.append((part, part.sentences_without_defects if part.defects else part.sentences, drawing))
     return open_template("report/diff.html").render(

@@ -66,7 +66,7 @@ class Box:
         return curves
 
 
-def draw(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
+def lay_out(case: Case, wrong: Collection[str]) -> tuple[list[Box], float, float]:
     """Return the boxes of a case, and the width and height of the drawing. `wrong` names the outputs that differ."""
     boxes = _make_boxes(case, wrong)
     for box in boxes:  # inputs and constants are directly above their highest reader, whose depth is 1 or more
