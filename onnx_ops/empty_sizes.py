@@ -107,7 +107,8 @@ def find_empty_products(left: Dims, right: Dims, has_integers: bool, fused: Sequ
         fused: For each tensor, the kind of the fused Transpose, by `find_fused_transposes`.
     """
     effects = list(_find_effects(left, right, ("", "")))
-    # A MatMul of integers leaves nothing unwritten, and the caller reports what MatMulInteger and QLinearMatMul do.
+    # Products of integers are not reported as unwritten: a MatMul writes all their elements, and the caller reports
+    # MatMulInteger and QLinearMatMul itself.
     reported = [(size, effect) for size, effect in effects if not (has_integers and effect == _UNWRITTEN)]
     for size, effect in reported:
         yield defects.EMPTY_BATCH if effect == "fails" else defects.EMPTY_SUM, size, effect

@@ -68,8 +68,8 @@ class BuiltInNode:
             shape = self.inputs[0].get_partial_shape()
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
-        # If the rank is open, any axis may be empty, so only the strides of sliced axes matter. The same entries slice
-        # axes at every rank that is large enough, such as `count`.
+        # If the rank is open, any axis may be empty, so only the strides of the entries that slice matter. They are the
+        # same at every rank that is large enough for all entries, so `count` serves as the rank.
         entries = self.entries if self.rank is not None else self._entries_at_rank(self.count)
         return any(map(self.entry_may_reverse_empty_axis, entries))
 

@@ -132,7 +132,7 @@ def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
     return spell(f"input_shapes={examples!r}", join(input_shapes_option(examples)))
 
 
-def with_shapes(shapes: Mapping[str, Sequence[int]]) -> str:
+def phrase_for_shapes(shapes: Mapping[str, Sequence[int]]) -> str:
     """Return the end of a sentence, such as ` with --input-shapes x:1,3`. Return an empty string for no shapes."""
     option = spell(f"input_shapes={dict(shapes)!r}", join(input_shapes_option(shapes)))
     return f" with {option}" if shapes else ""

@@ -113,7 +113,7 @@ def directml() -> Iterator[device.Device]:
     """Open the real DirectML. CI fails if it could be installed and is not."""
     if not install.is_installed():
         is_left_out = os.environ.get("DIRECTML") == "no"  # as `make test DIRECTML=no` says
-        if os.environ.get("CI") == "true" and not is_left_out and install.missing() is None:
+        if os.environ.get("CI") == "true" and not is_left_out and install.missing_requirement() is None:
             pytest.fail("DirectML is not installed, and this machine could have it: run sliceport directml install")
         pytest.skip("DirectML is not installed: run sliceport directml install")
     with Renewed(install.host_command(), environment=SMALL_HEAPS) as opened, pytest.MonkeyPatch.context() as patch:
@@ -131,7 +131,7 @@ def validator_folder(_installed_validator: Path | None, monkeypatch: pytest.Monk
     """Return the folder of DirectML's validator, and let it take part. CI fails if it could be installed and is not."""
     if _installed_validator is None:
         is_left_out = os.environ.get("DIRECTML") == "no"
-        if os.environ.get("CI") == "true" and not is_left_out and validator.missing() is None:
+        if os.environ.get("CI") == "true" and not is_left_out and validator.missing_requirement() is None:
             pytest.fail("DirectML's validator is not installed: run sliceport directml install --validator")
         pytest.skip("DirectML's validator is not installed: run sliceport directml install --validator")
     monkeypatch.setattr(directml_validate.DirectMLValidate, "is_ready", _IS_READY)

@@ -149,9 +149,9 @@ def infer_scan(node: onnx.NodeProto, inputs: Sequence[Facts], body_outputs: Sequ
 
 
 def changes_size(before: Facts, after: Facts) -> bool:
-    """Return whether an iteration of a Loop certainly changes a known size of a carried value.
+    """Return whether an iteration of a Loop turns a known size of a carried value into another number or a symbol.
 
-    A number that becomes a symbol counts as changed. A size that inference leaves open may have stayed the same.
+    A size that becomes None does not count, because it may have stayed the same.
     """
     pairs = zip(before.dims or (), after.dims or (), strict=False)
     return any(isinstance(size, int) and later not in (None, size) for size, later in pairs)

@@ -126,8 +126,11 @@ def _find_divisors(perm: Sequence[int], sizes: Sizes, moves_blocks: bool) -> lis
     """Return the axes by whose sizes onnxruntime divides when it transposes a tensor with these `sizes`.
 
     onnxruntime divides if only one axis moves. If elements are small (`moves_blocks`), it also divides if several last
-    axes move forward together. The result has all axes except those that the moving axes pass. Measured for each perm
-    of up to 5 axes on onnxruntime 1.31.1.
+    axes move forward together. It divides by the sizes of all axes but those that the moving axes jump over. Measured
+    for each perm of up to 5 axes on onnxruntime 1.31.1.
+
+    >>> _find_divisors((0, 3, 1, 2), (5, 6, 7, 8), False)  # axis 3 jumps over the axes 1 and 2
+    [0, 3]
     """
     larger_axes = [axis for axis in perm if sizes[axis] != 1]
     if larger_axes == sorted(larger_axes):  # the order in memory stays the same

@@ -28,7 +28,7 @@ def versions() -> dict[str, str]:
     points = [point for group in (GROUP, registry.GROUP) for point in metadata.entry_points(group=group)]
     version_by_name |= {_normalize(point.dist.name): point.dist.version for point in points if point.dist is not None}
     version_by_name |= {"sliceport": __version__}
-    is_runnable = install.missing() is None and install.is_installed()
+    is_runnable = install.missing_requirement() is None and install.is_installed()
     installed = {"directml": install.folder().name} if is_runnable else {}
     if install.is_validator_installed():
         installed["directml-validator"] = install.validator_folder().name

@@ -43,7 +43,7 @@ def _install(options: argparse.Namespace) -> None:
             raise
         say(str(error))  # DirectML itself does not need the validator
     if not options.validator:
-        reason = install.missing()
+        reason = install.missing_requirement()
         if reason is not None and options.if_possible:
             say(f"DirectML cannot be installed here: {reason}")
             return

@@ -33,7 +33,7 @@ from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError, UsageError
 from sliceport.formats import InputShapes
 from sliceport.shell import join
-from sliceport.wording import spell, with_shapes
+from sliceport.wording import phrase_for_shapes, spell
 
 _MATCHING_RUNS = 3
 """The number of sets of inputs to match values of two models. Values match if they agree on all of these sets."""
@@ -197,7 +197,7 @@ class _Comparison:
         run = _Run(inputs, self._run_second(inputs), expected, more_inputs)
         if isinstance(run.actual, Failure) and isinstance(run.expected, Failure):
             second, first = f"on {self.bad}, {run.actual.message}", f"on {self.good}, {run.expected.message}"
-            sizes = with_shapes(shapes)
+            sizes = phrase_for_shapes(shapes)
             if self.first is self.second:
                 raise ModelError(f"neither engine runs the model{sizes}: {second}; {first}.")
             raise ModelError(f"neither model runs{sizes}: the second one {second}; the first one {first}.")

@@ -142,7 +142,7 @@ class DiffReport:
         return next(iter(self.parts), None)
 
     @property
-    def failed_run(self) -> str:
+    def failure_sentence(self) -> str:
         """The sentence about the engine that did not run its model; empty if both engines ran."""
         return f"{self.failed} does not run the {self.failed_model}: {self.failures[0].message}" if self.failed else ""
 

@@ -18,7 +18,7 @@ from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.formats import DeclaredShapes, InputShapes
 from sliceport.open_shapes import choose_sizes, fill_sizes
 from sliceport.progress import say
-from sliceport.wording import list_names, with_shapes
+from sliceport.wording import list_names, phrase_for_shapes
 
 Result = TypeVar("Result")
 _SEEDS = 3
@@ -177,7 +177,7 @@ class Verifier:
         if all_shapes and tries_empty:
             all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
         # The sets that failed above are tried again, so that each of them gets a note below.
-        repeats += [(with_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
+        repeats += [(phrase_for_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
         for label, run_shapes, run_seed in repeats:
             try:
                 repeat = self._run_before(run_shapes, arrays, run_seed)
@@ -362,7 +362,7 @@ def find_inputs_that_run(
             return inputs, run_whole_model(side, model, inputs)
         except RunFailed as failed:
             failures.append(failed)
-    raise ModelError(f"{side.engine.name} cannot run the model{with_shapes(shapes)} ({failures[0]}).")
+    raise ModelError(f"{side.engine.name} cannot run the model{phrase_for_shapes(shapes)} ({failures[0]}).")
 
 
 def _shapes_to_try(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:

@@ -48,7 +48,7 @@ class DirectMLValidate:
         name = "DirectML's validator"
         if not self.is_ready():
             # Installing the validator is of no use on a machine that cannot run the library.
-            advice = "" if validator.missing() else _INSTALL
+            advice = "" if validator.missing_requirement() else _INSTALL
             yield Diagnosis(name, "missing", status.describe_validator(), advice)
             return
         try:
@@ -68,7 +68,7 @@ def _validator_title() -> str:
     from sliceport.directml.device import DeviceError, install, validator
 
     if not install.is_validator_installed():
-        lacking = validator.missing()
+        lacking = validator.missing_requirement()
         reason = f"not installed; {_INSTALL}" if lacking is None else f"unavailable: {lacking}"
         raise DeviceError(f"DirectML's validator is {reason}.")
     return validator.title(install.validator_folder())

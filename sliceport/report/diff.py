@@ -23,7 +23,7 @@ def diff_text(report: DiffReport, columns: int | None = None) -> str:
     head = [table(_list_rows(report.outputs), columns)] if report.outputs else []
     different = [output for output in report.outputs if output.status == "different"]
     lines = [f"{output.name}: {output.distribution or output.detail}" for output in different]
-    sentences = [*lines, *filter(None, [report.failed_run]), *report.sentences]
+    sentences = [*lines, *filter(None, [report.failure_sentence]), *report.sentences]
     return "\n".join([*head, *map(printable, sentences), diff_summary(report)])
 
 
@@ -65,6 +65,6 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
         models=models,
         report=report,
         parts=parts,
-        remarks=[*filter(None, [report.failed_run]), *report.notes],
+        remarks=[*filter(None, [report.failure_sentence]), *report.notes],
         harden_command=harden_command,
     )

@@ -19,7 +19,7 @@ class HostBackend(ABC):
     text: str
 
     @abstractmethod
-    def missing(self) -> str | None:
+    def missing_requirement(self) -> str | None:
         """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
 
     @abstractmethod

@@ -51,9 +51,9 @@ def is_installed() -> bool:
     return folder().is_dir()
 
 
-def missing() -> str | None:
+def missing_requirement() -> str | None:
     """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
-    return backend().missing()
+    return backend().missing_requirement()
 
 
 def host_command() -> list[str]:
@@ -88,7 +88,7 @@ def install_validator(say: Progress = print) -> Path:
     """
     if sys.platform == "win32":
         return install(say)
-    lacking = validator.missing()
+    lacking = validator.missing_requirement()
     return _install("DirectML's validator", validator_folder(), lacking, lambda home: _download_validator(home, say))
 
 
@@ -98,7 +98,7 @@ def install(say: Progress = print) -> Path:
     Raises:
         DeviceError: Something is missing on this machine, a step failed, or the self-test failed.
     """
-    return _install("DirectML", folder(), missing(), lambda scratch: _build_host(scratch, say))
+    return _install("DirectML", folder(), missing_requirement(), lambda scratch: _build_host(scratch, say))
 
 
 def _install(title: str, target: Path, lacking: str | None, build: Callable[[Path], None]) -> Path:

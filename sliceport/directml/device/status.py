@@ -16,7 +16,7 @@ def status() -> dict[str, Any]:
     report: dict[str, Any] = {
         "schema_version": 1,
         "installed": install.is_installed(),
-        "missing": install.missing(),
+        "missing": install.missing_requirement(),
         "folder": str(folder),
         "other_folders": list(map(str, install.other_folders())),
         "backend": backend.text,
@@ -39,7 +39,7 @@ def status() -> dict[str, Any]:
 def describe_validator() -> str:
     """Return the title of the validator, or the reason why it cannot be used."""
     if not install.is_validator_installed():
-        lacking = validator.missing()
+        lacking = validator.missing_requirement()
         return "not installed" if lacking is None else f"cannot be installed here: {lacking}"
     try:
         return validator.title(install.validator_folder())

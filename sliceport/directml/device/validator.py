@@ -48,7 +48,7 @@ _METHOD = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, cty
 _Method = Callable[[int, int, int, int], int]
 
 
-def missing() -> str | None:
+def missing_requirement() -> str | None:
     """Return what this machine lacks for the library, as part of a sentence; None if it lacks nothing."""
     if sys.platform == "win32":
         return None

@@ -18,7 +18,7 @@ class Windows(HostBackend):
 
     text = "natively on Windows"
 
-    def missing(self) -> str | None:
+    def missing_requirement(self) -> str | None:
         """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
         machine = platform.machine()
         return None if machine == "AMD64" else f"this machine is {machine}, and the libraries are for x86-64"

@@ -57,7 +57,7 @@ class WineRoot(HostBackend):
 
     text = f"Wine, libvkd3d and lavapipe of Debian {_SUITE}"
 
-    def missing(self) -> str | None:
+    def missing_requirement(self) -> str | None:
         """Return what this machine lacks for an installation, as part of a sentence; None if it lacks nothing."""
         if (sys.platform, platform.machine()) != ("linux", "x86_64"):
             return f"this machine is {sys.platform} on {platform.machine()}, and DirectML needs x86-64 Linux or Windows"

@@ -120,7 +120,7 @@ def test_node_whose_shape_lets_a_later_node_fail_is_found(tmp_path: Path) -> Non
     graph = "(float[2,3] x) => (y) { [t] t = Transpose (x)  [e] e = Exp (t)  [m] m = MatMul (e, x)  [y] y = Neg (m) }"
     report = compare_models(graph, graph.replace("Transpose (x)", "Sin (x)"), tmp_path)
     assert names(report) == ["t"]
-    assert re.match(r"onnxruntime-cpu:level=none [0-9.]+ does not run the second model: ", report.failed_run)
+    assert re.match(r"onnxruntime-cpu:level=none [0-9.]+ does not run the second model: ", report.failure_sentence)
     assert part_of(report).case.note.startswith("the second model fails with the value of this part")
 
 

@@ -26,7 +26,7 @@ from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError
 from sliceport.report.check import check_page
 from sliceport.report.diff import diff_page
-from sliceport.report.drawing import draw
+from sliceport.report.drawing import lay_out
 from sliceport.report.model_explorer import node_data_of_check, node_data_of_diff
 
 pytest.importorskip("jinja2")
@@ -142,7 +142,7 @@ def test_drawing_has_layers_by_depth_and_bends_around_boxes(compare: Any) -> Non
     graph = "(float[3] x) => (float[3] y) { [r] r = Relu (x) [s] s = Sigmoid (r) [m] y = Add (r, s) }"
     case = compare(graph, fuse("Sigmoid", "Add", "Sub")).part.case
     case = replace(case, numbers=(0, 1, 2), inputs={"x": np.ones(3, np.float32)}, outputs=("y",))
-    boxes, width, _ = draw(case, ["y"])
+    boxes, width, _ = lay_out(case, ["y"])
     assert [(box.kind, box.lines[:1], box.depth) for box in boxes] == [
         ("input", ("x",), 0),
         ("node", ("Relu",), 1),

@@ -52,13 +52,13 @@ def program(folder: Path, name: str, script: str = "exit 0") -> None:
 def test_one_sentence_names_what_a_machine_lacks(
     debian: Path, empty: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
-    assert install.missing() is None
+    assert install.missing_requirement() is None
     monkeypatch.setattr(wine_root, "find_mirror", lambda: None)
-    assert install.missing() == "no Debian mirror is named in this machine's apt sources"
+    assert install.missing_requirement() == "no Debian mirror is named in this machine's apt sources"
     for name in reversed(TOOLS):
         (empty / name).unlink()
         lacking = f"the program {name} is not installed; DirectML needs Debian or a distribution based on it"
-        assert install.missing() == lacking
+        assert install.missing_requirement() == lacking
     printed = invoke("directml", "install", code=2)
     assert printed.err == NO_VALIDATOR + f"sliceport: DirectML cannot be installed here: {lacking}.\n"
     assert invoke("directml", "install", "--if-possible").out == ""
@@ -73,12 +73,12 @@ def test_other_platforms(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("darwin", "linux"):
         monkeypatch.setattr(sys, "platform", name)
         need = "and DirectML needs x86-64 Linux or Windows"
-        assert install.missing() == f"this machine is {name} on arm64, {need}"
+        assert install.missing_requirement() == f"this machine is {name} on arm64, {need}"
     monkeypatch.setattr(sys, "platform", "win32")
     assert isinstance(install.backend(), Windows)
-    assert install.missing() == "this machine is arm64, and the libraries are for x86-64"
+    assert install.missing_requirement() == "this machine is arm64, and the libraries are for x86-64"
     monkeypatch.setattr(platform, "machine", lambda: "AMD64")
-    assert install.missing() is None
+    assert install.missing_requirement() is None
 
 
 def test_another_recipe_has_another_folder_and_the_old_one_is_named(

@@ -125,10 +125,10 @@ def test_machines_that_cannot_have_it_say_why(
 ) -> None:
     monkeypatch.setattr(os, "confstr_names", {})
     if (sys.platform, platform.machine()) == ("linux", "x86_64"):
-        assert validator.missing() == "the C library is not glibc, which the library needs"
+        assert validator.missing_requirement() == "the C library is not glibc, which the library needs"
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     reason = f"this machine is {sys.platform} on aarch64, and the library is for x86-64 Linux"
-    assert validator.missing() == reason
+    assert validator.missing_requirement() == reason
     printed = invoke("directml", "install", "--validator", code=2)
     assert printed.err == f"sliceport: DirectML's validator cannot be installed here: {reason}.\n"
     invoke("directml", "install", "--validator", "--if-possible")
@@ -162,7 +162,7 @@ def test_lost_child_is_diagnosed(empty_cache: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_without_an_installation_compare_names_the_command(empty_cache: Path) -> None:
-    if validator.missing() is None:
+    if validator.missing_requirement() is None:
         report = sliceport.compare(MODEL, executors=["directml-validate"])
         advice = "DirectML's validator is not installed; run: sliceport directml install --validator."
         assert advice in report.comparisons[0].detail
