@@ -89,8 +89,8 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
     first = run(Trust.ALL)
 
     def run_trial(sizes: Mapping[str, int]) -> Evidence:
-        # A trial with numbers for open sizes does not show which outputs of custom operators depend on these sizes, so
-        # it trusts no declared numbers of outputs.
+        # The sizes that a custom operator declares may not hold for the sizes of this trial. If `sizes` is empty, the
+        # inputs have their declared sizes.
         return run(Trust.NONE if sizes else Trust.CUSTOM, sizes).evidence
 
     trust, misdeclared = find_misdeclared(first.evidence, run_trial)

@@ -178,7 +178,8 @@ def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
 def _infer_reshape(node: onnx.NodeProto, inputs: Sequence[Facts], _: int) -> list[Facts] | None:
     """Infer a Reshape if the data or the target has open sizes. onnx leaves too many sizes of the output open."""
     target = _read_partly_open_list(inputs, 1)
-    if target is None and len(inputs) > 1 and inputs[0].sizes is None:  # `target` is None also for a constant shape
+    # For open data, onnx also needs help if all elements of the target are known. `target` is then None.
+    if target is None and len(inputs) > 1 and inputs[0].sizes is None:
         shape = inputs[1].data
         target = shape.tolist() if shape is not None and shape.ndim == 1 and shape.dtype == np.int64 else None
     if target is None:

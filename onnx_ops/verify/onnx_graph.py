@@ -188,6 +188,7 @@ class OnnxGraph:
         """Read a TensorProto in a `.pb` file; see `Graph`."""
         file = place.with_suffix(".pb")
         try:
+            # `Captured` gives strings and small types the same form as in the results of engines.
             return Captured.of(onnx.numpy_helper.to_array(onnx.load_tensor(file))).array()
         except Exception as error:  # protobuf raises errors of its own classes
             raise UsageError(f"'{file}' cannot be read as the value {name!r} ({shorten(str(error))}).") from None

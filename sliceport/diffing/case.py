@@ -187,12 +187,12 @@ def compute_all(
 
 
 def _leave_out_failed(graph: Graph, side: Side, known: Mapping[str, Array], value: str, later: list[str]) -> list[str]:
-    """Return the names in `later` that can still be computed after a run for `value` alone has failed."""
+    """Return the names in `later` that may still be computed after a run for `value` alone has failed."""
     dependents = _find_dependents(graph, value)
     untried = [name for name in later if name in dependents]
-    # If a dependent can be computed, so can `value`, although not as an output, and `later` stays as it is. The last
-    # dependent is tried first, because it is usually an output of the model, so it can be an output of this run, too.
-    # If the run fails, another node may be the reason. So the last dependent of the first half is next, and so on.
+    # A dependent that can be computed shows that `value` fails only as an output. Then `later` stays as it is. The last
+    # dependent is tried first, because it is usually an output of the model. If it fails, the reason may be a node after
+    # `value`, so the last dependent of the first half is tried next, and so on.
     while untried:
         if compute(graph, side, known, untried[-1:]) is not None:
             return later

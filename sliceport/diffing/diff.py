@@ -303,7 +303,7 @@ class _Comparison:
         if failures[0].is_of_run:
             cause = pair.find_failing_part(failures[0])
             # If the cause is several nodes that do not run, search the second model alone, which may find fewer nodes.
-            # But that search finds only parts that fail like the model, and a cause with a note fails in another way.
+            # A cause with a note is kept: it fails in another way than the model, so that search would not find it.
             if cause is None or (len(cause.case.nodes) > 1 and cause.case.failure.is_of_run and not cause.case.note):
                 for failure, located in self._locate_in_one_model(run, failures):
                     yield failure, located or cause

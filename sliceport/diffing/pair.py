@@ -232,8 +232,8 @@ class Pair:
                 if isinstance(actual, Failure) and not case.failure.is_of_run:
                     break  # the body runs in the model, so that only the cut makes it fail
                 names = _match_bodies(first, second)
-                # `Matches` looks up an input of the second body under the name of its match in the first body, or
-                # under its own name. If both bodies have this name, the array of the first is right by definition.
+                # `Matches` takes the inputs of both bodies from one dict: an input of the second body by the name of
+                # its match, or else by its own name. For a name that both have, the expected array is that of `first`.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
                 if isinstance(actual, Failure):

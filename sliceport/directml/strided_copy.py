@@ -162,10 +162,9 @@ class StridedCopy:
     def _is_contiguous(self, axis: int) -> bool:
         """Whether the stride of `axis` equals the extent of the next axis, in the input and in every output.
 
-        In an output, the stride of an axis with one selected index has no meaning. If an output selects one index of
-        the next axis, it is not compared. If it selects one index of `axis`, the nearest outer axis with several
-        indices takes the place of `axis`, as long as the input is contiguous in between. Otherwise this outer axis and
-        the next axis could be merged, although their strides were never compared.
+        In an output, the stride of an axis with one selected index has no meaning. If that is the next axis, nothing is
+        compared. If it is `axis`, the nearest outer axis with several indices takes its place, provided that the input
+        is contiguous in between: merging the axes would also join that axis to the next one.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):
