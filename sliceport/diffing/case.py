@@ -191,8 +191,8 @@ def _leave_out_failed(graph: Graph, side: Side, known: Mapping[str, Array], valu
     dependents = _find_dependents(graph, value)
     untried = [name for name in later if name in dependents]
     # A dependent that can be computed shows that `value` fails only as an output. Then `later` stays as it is. The last
-    # dependent is tried first, because it is usually an output of the model. If it fails, the reason may be a node after
-    # `value`, so the last dependent of the first half is tried next, and so on.
+    # dependent is tried first, because it is usually an output of the model. If it fails, a node after `value` may be
+    # the reason, so the last dependent of the first half is tried next, and so on.
     while untried:
         if compute(graph, side, known, untried[-1:]) is not None:
             return later
