@@ -291,7 +291,7 @@ def einsum_defects(node: NodeView) -> Defects:
     summed = (left | right) - output
     if not summed or not output:
         return ()
-    # The rows or columns of a GEMM need a label that only one of the tensors has.
+    # There is no GEMM if several labels are summed, if no label belongs to one tensor alone, or if there are too many.
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
         return (defects.EINSUM_OF_NO_MATMUL,)
     # The output of a GEMM has room for one label of `left` alone, one of `right` alone, and any two other labels.

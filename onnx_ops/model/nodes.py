@@ -106,8 +106,8 @@ def is_valid_operator(node: Node | None, *op_types: str) -> TypeGuard[Node]:
 def has_valid_arity(node: NodeView) -> bool:
     """Return whether a standard node has as many inputs and outputs as some version of its operator allows.
 
-    The first input must not be left out. An operator that `_INPUT_COUNTS` does not list counts as having one input.
-    All operators but Split count as having one output. So the result is False for valid nodes of many operators.
+    The first input must not be left out. All operators but those in `_INPUT_COUNTS` count as having one input, and all
+    but Split count as having one output. So the result is False for valid nodes of some operators.
     """
     fewest_inputs, most_inputs = _INPUT_COUNTS.get(node.op_type, (1, 1))
     input_count, output_count = len(node.inputs), len(node.outputs)

@@ -45,8 +45,8 @@ class Identities:
 
     def note_replacement(self, value: ir.Value, successor: ir.Value) -> None:
         """Update the cache after an edit: all nodes read `successor` instead of `value`."""
-        # If `value` is a key of the cache, its source and those of its copies may have changed. If not, earlier searches
-        # that reached `value` ended there. With this entry, later ones go on to `successor`.
+        # If `value` is a key of the cache, its source and those of its copies may have changed. If not, all earlier
+        # searches that reached `value` ended there. With this entry, later ones go on to `successor`.
         if value in self._sources:
             self._sources.clear()
         else:

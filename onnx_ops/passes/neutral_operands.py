@@ -152,7 +152,7 @@ def _is_without_negative_zero(value: ir.Value | None) -> bool:
 
 
 def _has_no_signalling_nan(value: ir.Value) -> bool:
-    """Return whether operators that return no signalling NaN compute all elements of a value; see `_QUIETING`."""
+    """Return whether the elements of a value come from arithmetic that returns no signalling NaN; see `_QUIETING`."""
     producer = value.producer()
     while is_valid_operator(producer, *_COPYING):  # these may copy a NaN of their data
         producer = data_of(producer).producer()

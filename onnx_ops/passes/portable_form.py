@@ -127,7 +127,7 @@ class PortableSlicePass(PortablePass):
         """Return nodes that do what a Slice of `data` by `entries` does, without a step on the axes in `excluded`.
 
         The list is empty if the size of an excluded axis is not known, or if the target lacks a Gather that is needed.
-        New values are named after `output`.
+        The indices in `entries` count from the front. New values are named after `output`.
         """
         sizes = self.sizes(data)
         known_sizes = {} if sizes is None else {axis: size for axis in excluded if (size := sizes[axis]) is not None}

@@ -45,7 +45,8 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
             found = Search(graph, dml, cpu, values, result).run()
             if found is None:
                 break
-            # Prefer a node that fails alone, even with another message: for fused nodes, the message names the fusion.
+            # Prefer a node that fails alone, even if its message differs from that of the model. The message of the
+            # model may name a fusion instead of a node.
             first = found.alone or found
             if first.main_node in [case.main_node for case in cases]:
                 break  # the search finds the same node again
