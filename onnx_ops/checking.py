@@ -308,7 +308,7 @@ class _Checker:
         return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
 
     def _check_split(self, node: NodeView) -> _Findings:
-        """Find the defects of a Split that breaks no known rule, including reported ones of other engines.
+        """Find the defects of a Split that is valid as far as its parameters are known, including the `REPORTED` ones.
 
         A Split of an open axis is fragile if its result is right only for some sizes of the axis.
         """

@@ -113,7 +113,10 @@ _LINKS = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Identity")
 
 
 def _find_new_axis(axes: Sequence[int], dropped: int) -> int | None:
-    """Return the index of the first new axis between the kept axes around a `dropped` one, or None."""
+    """Return the index in `axes` of the first new axis between the neighbours of a dropped axis, or None.
+
+    The neighbours are the last kept axis before `dropped` and the first one after it.
+    """
     end = next((i for i, axis in enumerate(axes) if axis > dropped), len(axes))  # `NEW` is less than any axis
     start = next((i + 1 for i in reversed(range(end)) if axes[i] != NEW), 0)
     return start if start < end else None

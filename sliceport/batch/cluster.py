@@ -153,7 +153,7 @@ class _DaskRunner:
             if isinstance(outcome, SliceportError):  # `serve` returns errors of the model as a Done
                 self._error = outcome
             elif isinstance(outcome, Exception):
-                outcomes.append(_describe_lost_task(job, task, outcome))
+                outcomes.append(_make_lost_outcome(job, task, outcome))
             elif isinstance(outcome, Done):
                 outcomes.append(outcome)
                 self._has_results, self._waits_for_worker = True, False
@@ -193,7 +193,7 @@ class _DaskRunner:
         self._completed.update(futures)
 
 
-def _describe_lost_task(job: Job, task: Task, error: Exception) -> Done:
+def _make_lost_outcome(job: Job, task: Task, error: Exception) -> Done:
     """Return the outcome of a task that Dask has given up because of `error`."""
     from distributed import KilledWorker
 

@@ -109,9 +109,10 @@ def _compile_pattern(manifest: str, pattern: str) -> re.Pattern[str]:
     drive, path = os.path.splitdrive(with_slashes(pattern))
     parts = path.split("/")
     fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))  # the caller has found a wildcard
-    # The folders before the first wildcard are located like a name, so that ".." in them is resolved. The empty last
-    # part adds a slash. Otherwise the root folder would be "", which stands for the folder of the manifest.
-    folder = os.path.join(_locate(manifest, drive + "/".join([*parts[:fixed_count], ""])), "")
+    # The folders before the first wildcard are located like a name, so that ".." in them is resolved. The root folder
+    # is "/" here, because "" stands for the folder of the manifest.
+    name = drive + "".join(f"{part}/" for part in parts[:fixed_count])
+    folder = os.path.join(_locate(manifest, name), "")  # with the slash that `_locate` may drop
     return re.compile(re.escape(folder) + fnmatch.translate(os.path.normcase("/".join(parts[fixed_count:]))))
 
 

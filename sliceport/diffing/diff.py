@@ -338,7 +338,7 @@ class _Comparison:
 def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
     """Return the engine that computes the values at cuts of a graph: `good` if it runs the format, otherwise `bad`.
 
-    If `good` does not run it, the two models differ in format, and the failure is one of the run, which `bad` shows.
+    If `good` does not run it, the two models differ in format. Then a run has failed, and `bad` is enough to repeat it.
     """
     return good if graph.format in good.engine.model_formats else bad
 
