@@ -164,7 +164,7 @@ def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Fac
 
 
 def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
-    """Read a Constant with its elements, which onnx does not infer. Return None for `sparse_value` and `value_string(s)`."""
+    """Read a Constant with its elements, which onnx does not infer. Return None for `sparse_value` and texts."""
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t
