@@ -228,7 +228,7 @@ def harden(
 def _check_output(model: Any, output: Path | None) -> None:
     if output is not None:
         check_path(output, "output")
-    elif is_path(model):  # the changed model could not be returned as a path
+    elif is_path(model):  # only a changed model in memory can be returned
         raise UsageError(f"a model in a file needs an output: name the file to write the changed '{model}' to.")
 
 

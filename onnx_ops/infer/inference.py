@@ -55,14 +55,14 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
 def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) -> dict[Any, Facts]:
     """Set the inferred types and sizes of values. Types and sizes that are not inferred stay as they are declared.
 
-    Large and unreadable constants of the main graph become graph inputs, and small ones in other files are loaded.
+    Large and unreadable initializers of the main graph become graph inputs, and small ones in other files are loaded.
 
     Returns:
         The result of `infer`. See there for `bound_shapes`.
 
     Raises:
         UsageError: A shape that the user gives for a node's output differs from the inferred one. Then no types or
-            sizes are set, but constants have been replaced and loaded.
+            sizes are set, but initializers have been replaced and loaded.
     """
     model.detach_weights()
     facts_by_value = infer(model, bound_shapes)

@@ -85,7 +85,7 @@ class SplitForDirectMLPass(NodePass):
         spec: SplitSpec | None = None
         with suppress(*SKIPS):
             spec = read_split(node, opset, shape)
-        # The part sizes are unknown, or no replacement is correct. `split_defects` returns a "named" defect alone.
+        # For a "named" defect, no replacement is correct. `split_defects` returns no other defect with it.
         if spec is None or defects[0].handling == "named":
             self.report_change(node, None, defects)
             return

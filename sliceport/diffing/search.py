@@ -305,7 +305,8 @@ class Search:
         result = self._compare(case)
         if isinstance(result, Failure):
             return result if is_any_alike or result.is_like(self._failure) else None
-        return next((each.failure for each in result if each.kind), None)  # any two differences of outputs are alike
+        # Any two differences of outputs count as alike.
+        return next((each.failure for each in result if each.failure is not None), None)
 
     def _compare(
         self, case: Case, tolerance_for: Callable[[str], Tolerance | None] | None = None

@@ -97,7 +97,8 @@ def group_findings(result: Result) -> list[Group]:
         entry = result["rules"][rule]
         has_reports = entry["evidence"] == "reported"
         group = Group(kind, rule, entry, op, detail, tuple(names), result["model"], is_reported=False)
-        # An invalid or fragile node is in two groups if its entry is known from reports on a selected engine.
+        # A defect that is known only from reports has a group of reports alone. Invalid and fragile nodes always have a
+        # group of their kind, and one of reports as well if there are reports on a selected engine.
         if kind != "defect" or not has_reports:
             groups.append(group)
         if has_reports and entry["engines"]:
