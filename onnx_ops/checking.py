@@ -254,7 +254,8 @@ class _Checker:
         except DynamicSlice:
             pass  # a parameter is not known, so the node may be valid
         if is_standard(node, *SLICING):
-            with suppress(InvalidSlice, DynamicSlice):  # the parameters are not known
+            # A parameter may be unknown, or be wrong in a way that `check_node` found no longer after an unknown one.
+            with suppress(InvalidSlice, DynamicSlice):
                 fused = fused_slice_defects(node, self._opset, known_data_shape(node), _data_of(node).dtype)
                 yield from _with_reports(fused)
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)

@@ -214,7 +214,7 @@ def _harden_portably(
         was_opset_raised,
     )
 
-    def verify_in_reading(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
+    def verify_chosen_reading(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
         if options.get("read_as") != "standard":
             return verify(source, file, **run_options)
         original = to_ir(source)
@@ -231,7 +231,7 @@ def _harden_portably(
             change=lambda copied: harden_portably(
                 copied, profile, options.get("without", ()), options.get("read_as"), raises_opset=raises_opset
             ),
-            verify=verify_in_reading,
+            verify=verify_chosen_reading,
             options=options,
         )
 

@@ -250,11 +250,11 @@ def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
 
 
 def _allows_all_sizes(inferred: ov.PartialShape, correct: ov.PartialShape) -> bool:
-    """Return whether the inferred shape allows all sizes that the correct one allows."""
+    """Return whether the inferred shape allows all sizes that the correct one allows, and no negative size."""
     if len(inferred) != len(correct):
         return False
     pairs = zip(map(bounds_of, inferred), map(bounds_of, correct), strict=True)
-    # For some backward slices, OpenVINO infers the lower bound -1. No size is -1, so such a shape counts as wrong.
+    # OpenVINO infers the lower bound -1 for some backward slices.
     return all(0 <= whole.low <= part.low and part.high <= whole.high for whole, part in pairs)
 
 

@@ -20,8 +20,8 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         "--engines",
         type=_parse_list,
         metavar="NAMES",
-        help="engines to check for, such as onnxruntime-dml,openvino; 'all' adds engines known from reports alone; "
-        "default: the engines that tests run, which -v lists",
+        help="engines to check for, such as onnxruntime-dml,openvino; default: the engines that sliceport is tested "
+        "with, which -v lists; 'all' adds engines whose defects are known only from reports of users",
     )
     help_ = "leave out the defects of other versions, as in openvino=2025.2"
     command.add_argument("--engine-versions", type=_parse_list, default=[], metavar="NAME=VERSION", help=help_)

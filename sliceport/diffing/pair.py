@@ -255,6 +255,7 @@ def _match_bodies(first: Body, second: Body) -> dict[str, str]:
 
     A format or an optimizer may have given other names to the same inputs, so inputs are matched by value, even if the
     body returns them. All other outputs are matched by name or position, because a wrong output may equal another one.
+    An input without a match keeps its name, under which the caller also finds its value.
     """
     first_names, second_names = first.graph.outputs, second.graph.outputs
     has_same_names = set(second_names) <= set(first_names)

@@ -25,7 +25,7 @@ TOOLS = ("apt-get", "dpkg-deb", "unshare")
 def empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Simulate a machine without an installation and programs, and return the folder of its programs."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(validator, "missing", lambda: "it would be downloaded")
+    monkeypatch.setattr(validator, "missing_requirement", lambda: "it would be downloaded")
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))

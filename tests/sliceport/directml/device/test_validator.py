@@ -143,7 +143,7 @@ def test_machines_that_cannot_have_it_say_why(
 def test_detail_of_missing_validator_does_not_repeat_the_advice(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(validator, "missing", lambda: None)
+    monkeypatch.setattr(validator, "missing_requirement", lambda: None)
     (diagnosis,) = directml_validate.DirectMLValidate().diagnose()
     advice = "run: sliceport directml install --validator"
     assert diagnosis == Diagnosis("DirectML's validator", "missing", "not installed", advice)
@@ -182,7 +182,7 @@ def test_refusal_is_a_finding(validator_folder: Path, monkeypatch: pytest.Monkey
 
 @POSIX
 def test_library_with_wrong_verdicts_is_removed(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validator, "missing", lambda: None)
+    monkeypatch.setattr(validator, "missing_requirement", lambda: None)
     monkeypatch.setattr(libraries.Wheel, "install", lambda *_: None)
     monkeypatch.setattr(validator, "create_operator", lambda *_: 0)
     with pytest.raises(DeviceError, match="gives wrong verdicts in the self-test"):
