@@ -149,7 +149,7 @@ def _pair_batch_axes(left: Dims, right: Dims) -> list[tuple[Dim, Dim]]:
 
 
 def _may_be_empty(size: Dim) -> bool:
-    return size == 0 or isinstance(size, str)  # not None: a finding has to name the size
+    return size == 0 or isinstance(size, str)  # None may be 0, too, but a finding could not name it
 
 
 def _find_empty_sum(left: Dims, right: Dims) -> Dim:

@@ -115,8 +115,8 @@ class OnnxGraph:
         return self._to_whole(proto, self.inputs, self.outputs)
 
     def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
-        data, names = to_bytes(proto, "the model to run"), (tuple(inputs), tuple(outputs))
-        return WholeModel(self.format, data, *names, data_folder=self._folder, data_version=self._data_version)
+        data, folder, version = to_bytes(proto, "the model to run"), self._folder, self._data_version
+        return WholeModel(self.format, data, tuple(inputs), tuple(outputs), data_folder=folder, data_version=version)
 
     def cut(
         self,

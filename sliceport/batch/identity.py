@@ -136,7 +136,7 @@ def _download_and_digest(url: str, folder: Path) -> tuple[str, Digests]:
         if state is not None and name:
             write_cached(state, digests[name])
         elif state is not None:  # the model, whose name is ""
-            # The token ends in ` model`, because the file may also be a data file of another model.
+            # The key of this entry ends in ` model`, because the file may also be a data file of another model.
             write_cached(f"{state} model", f"{digests['']} {json.dumps([name for name in digests if name])}")
     return path, digests
 
