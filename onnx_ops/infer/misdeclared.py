@@ -57,7 +57,7 @@ class Evidence:
         """Update the findings if the inferred facts of a value do not confirm a declared number."""
         dims = declared.tensor_type.shape.dim
         numbers = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
-        # In a trial, a number is contradicted by any alternative that differs from it. Otherwise, `facts.dims` is enough:
+        # In a trial, a number is contradicted by any alternative that differs from it. Otherwise, `facts.dims` will do:
         # it leaves open each size in which the alternatives differ.
         alternatives = facts.alternatives if self.is_trial else ()
         for inferred_dims in (*alternatives, facts.dims):
