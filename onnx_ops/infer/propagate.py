@@ -157,8 +157,8 @@ class _Propagation:
         """Visit the nodes of a graph, store and report the facts of its values, and return the facts of its outputs.
 
         For the inputs of a subgraph, `input_facts` are the facts in every iteration, and `arguments` those in the first
-        one. Numbers that the inputs declare for sizes are used only if `trusts_inputs`. Those that `arguments` do not
-        confirm are noted in `evidence`.
+        one. The sizes that an input of a subgraph declares are used only if `trusts_inputs`. A size that `arguments`
+        do not confirm is noted in `evidence`.
         """
         scope.declare((*graph.output, *graph.value_info))
         # A caller may replace the initializer of an input, so the elements of the initializer are only a default.

@@ -122,7 +122,7 @@ def _broadcast(dim: int | str | None, size: int | None) -> int | str | None:
         return dim
     if isinstance(dim, int) and dim != 1:
         return dim
-    # Here the data have one element on this axis, or as many as the target. A negative size is not defined by ONNX.
+    # Here the data have one element on this axis, or as many as the target. A negative size is not valid in ONNX.
     return size if size is not None and size >= 0 else None
 
 

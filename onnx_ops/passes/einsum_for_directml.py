@@ -189,7 +189,8 @@ def _reshape(
 ) -> ir.Value:
     """Add a Reshape that joins the labels of each group to one axis, or separates them again. Return its output.
 
-    If `axes` are the groups, the labels of each group are joined. If `axes` are single labels, they are separated.
+    If `axes` are the groups, the labels of each group are joined. If `axes` are single labels, they are separated. (A
+    group of one label equals that label.)
 
     Nothing is added if each group is one label. If no group has several labels, an Unsqueeze or Squeeze adds or removes
     the axes of size 1. The axes of leading groups of one label are copied, even if their sizes are not known.

@@ -72,7 +72,8 @@ def find_refusals(device: Device, graph: OnnxGraph, inputs: Mapping[str, Array],
 def _run_rest(graph: OnnxGraph, dml: Side, values: Mapping[str, Array], cases: Sequence[Case]) -> Result:
     """Run the rest of the model on the provider: the nodes whose outputs `values` lacks. Return outputs or the failure.
 
-    Return {} if no output is left, or if `values` lacks a value that the remaining nodes read.
+    `cases` are the refused nodes. Return {} if no output is left, or if `values` lacks a value that the remaining nodes
+    read.
     """
     # The inputs of refused nodes become outputs, so that nodes before them also run: these may be refused, too.
     read_names = [name for case in cases for name in case.main_node.reads]

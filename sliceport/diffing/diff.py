@@ -320,7 +320,8 @@ class _Comparison:
 
     def _advise(self) -> Iterator[str]:
         """Yield a sentence with commands to compare each model alone, if both ran on the same, non-default engine."""
-        engine, paths = str(self.bad), filter(is_path, self.models)  # the text of a model object would hold all weights
+        # A default engine would be compared with itself. The text of a model object would hold all weights.
+        engine, paths = str(self.bad), filter(is_path, self.models)
         if self.first is not self.second and engine == str(self.good) and engine not in DEFAULT_AGAINST.values():
             commands = "; ".join(join(["sliceport", "diff", str(path), "--on", engine]) for path in paths)
             yield f"compare each model alone: {spell(f'diff(model, on={engine!r})', commands)}"

@@ -271,7 +271,7 @@ def widen(flat: Array) -> Array:
 def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
     """Return the number of steps, from one float to the next, between elements of `a` and `b`; 0 if not `finite`."""
 
-    def rank(flat: Array) -> Array:
+    def position_of(flat: Array) -> Array:
         unsigned = np.dtype(f"u{flat.dtype.itemsize}")
         # The bits of 1 and -1 differ in the sign bit alone. In a type of less than 8 bits, this is not the top bit.
         one, minus_one = np.array([1, -1]).astype(flat.dtype).view(unsigned)
@@ -281,7 +281,7 @@ def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
         # A float is a sign bit and a magnitude, so a negative float gets minus the integer of its magnitude.
         return np.where(np.signbit(widen(flat)), sign_bit - integers, integers)
 
-    distances = np.abs(rank(a) - rank(b)).astype(np.float64)
+    distances = np.abs(position_of(a) - position_of(b)).astype(np.float64)
     return np.where(finite, distances, 0.0)
 
 

@@ -218,8 +218,8 @@ class Search:
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
             result = None if case is None else self._bad.try_run(case.model, case.inputs)
             if case is not None and isinstance(result, Failure):
-                nodes = ", ".join(map(str, best.nodes))
-                note = f"in the model, it fails together with other nodes ({nodes}: {best.failure.message})"
+                others = ", ".join(str(self._graph.nodes[number]) for number in best.numbers if number != i)
+                note = f"in the model, it fails together with other nodes ({others}: {best.failure.message})"
                 alone = replace(case, failure=result, note=note)
                 if i in named:
                     self._failure = result

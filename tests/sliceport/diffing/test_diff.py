@@ -206,7 +206,7 @@ def test_failure_alone_and_in_a_body_is_noted_together(differ: Differ) -> None:
 
     graph = f"{BODIES.partition('half')[0]} [scale] y = Mul (p, x) }}"
     notes = part_of(differ(graph, fault, inputs={"yes": np.array(True)})).case.note.split("; ")
-    assert notes[0].startswith("in the model, it fails together with other nodes")
+    assert notes[0].startswith("in the model, it fails together with other nodes (Mul 'scale': ")
     assert notes[1].startswith("the engine's message names Exp 'a0'")
 
 
