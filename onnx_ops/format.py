@@ -265,7 +265,7 @@ def _change(
 
     Returns:
         The report, the verification if there is one, and the changed model. The changed model is None if `model` is a
-        path or the verification fails. Otherwise it has the type of `model`, and may be the given ModelProto itself.
+        path or the verification fails. Otherwise it has the type of `model`, and is never the given object itself.
 
     Raises:
         UsageError, ModelError: See `read_to_change` and `write_model`. The errors of `change` pass through.

@@ -172,7 +172,7 @@ class FoldByOnnxruntimePass(FoldConstantsPass):
 
     def _count_bytes(self, output: ir.Value) -> int:
         dtype, shape = self.value_info.dtype(output), self.static_shape(output)
-        # Only an output that is left out has no type or shape here.
+        # `_can_be_constant` has excluded outputs with a name but without a type or shape.
         return 0 if dtype is None or shape is None else prod(shape) * dtype.bitwidth // 8
 
 

@@ -50,7 +50,7 @@ def fill_folder(
         overwrite: Whether to replace a folder of an earlier run.
 
     Raises:
-        UsageError: The folder exists and must be kept, cannot be made or written, or has a name that Windows forbids.
+        UsageError: The folder exists and must be kept, cannot be made or written, or on Windows has a forbidden name.
     """
     target = Path(directory)
     _check_windows_name(target)
@@ -140,7 +140,7 @@ def check_output(file: Path, *, overwrite: bool) -> None:
 
 
 def _check_target(file: Path, overwrite: bool) -> None:
-    """Raise a UsageError if `file` is a folder, has a name that Windows forbids, or exists and must be kept."""
+    """Raise a UsageError if `file` is a folder, exists and must be kept, or on Windows has a forbidden name."""
     _check_windows_name(file)
     if os.path.isdir(file):
         raise UsageError(f"output '{file}' is a folder.")

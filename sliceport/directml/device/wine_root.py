@@ -105,7 +105,7 @@ class WineRoot(HostBackend):
     def _unpack_packages(self, root: Path, compiler: Path, say: Progress) -> None:
         """Unpack the files that DirectML needs into `root`, and the compiler into `compiler`."""
         mirror = find_mirror()
-        assert mirror is not None  # `missing` refuses a machine without a mirror
+        assert mirror is not None  # `missing_requirement` names a missing mirror, so that nothing is installed
         say("looking up packages")
         state = root / "apt"
         index = PackageIndex(state, mirror, _SUITE, _ABSENT)
