@@ -132,9 +132,9 @@ def is_range_length_certain(bounds: Sequence[Array | None]) -> bool:
         return False
     ratios = [number.as_integer_ratio() for number in (*numbers, span)]
     scale = max(denominator for _, denominator in ratios)  # a power of 2, so products with it are exact
-    # The length is certain if, in units of 1 / scale, all numbers are integers that 32-bit floats store exactly. Their
-    # quotient is then an integer, or at least 1 / divisor away from one, and no rounding error is that large. `scale`
-    # is limited to keep clear of tiny floats, which some engines take for 0.
+    # The length is certain if, in units of 1 / scale, all numbers are integers that 32-bit floats store exactly. Then
+    # span / step is an integer, or differs from each integer by at least 1 / step, and no rounding error is that large.
+    # `scale` is limited to keep clear of tiny floats, which some engines take for 0.
     if scale < _EXACT_INTEGERS_END and all(abs(n) * (scale // d) < _EXACT_INTEGERS_END for n, d in ratios):
         return True
     # The length is `quotient` rounded up. If it is too close to an integer, rounding errors may change the length.

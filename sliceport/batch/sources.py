@@ -94,7 +94,7 @@ def is_in_shard(name: str, number: int, count: int) -> bool:
 
 
 def _identity(model: str) -> str:
-    """Return the same text for all names of one path, such as `a` and `./a`. Follow links only in names with `..`."""
+    """Return the same text for names of one path such as `a` and `./a`. Follow links only in names with `..`."""
     if is_url(model):
         return model
     folder, name = os.path.split(model)

@@ -162,9 +162,9 @@ class StridedCopy:
     def _is_contiguous(self, axis: int) -> bool:
         """Whether the stride of `axis` equals the extent of the next axis, in the input and in every output.
 
-        In an output, the stride of an axis with one selected index has no meaning. If that is the next axis, nothing is
-        compared. If it is `axis`, the nearest outer axis with several indices takes its place, provided that the input
-        is contiguous in between: merging the axes would also join that axis to the next one.
+        In an output, an axis with one selected index has no stride that matters. If the next axis is like that, nothing
+        is compared. If `axis` is, the stride of the nearest outer axis with several indices is compared instead, unless
+        an axis in between is not contiguous in the input. Otherwise, both axes would be merged without a comparison.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):

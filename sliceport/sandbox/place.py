@@ -106,7 +106,7 @@ def write_files(
         accept: Returns whether to keep the files that were written into a given folder.
 
     Raises:
-        UsageError: A file exists and is to be kept, is a folder, cannot be written, or has a name that Windows forbids.
+        UsageError: A file exists and is to be kept, is a folder, cannot be written, or on Windows has a forbidden name.
     """
     for file in files:
         _check_target(file, overwrite)
