@@ -20,8 +20,8 @@ CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 def find_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None = None) -> Defect | None:
     """Return the defect that makes engines disagree about a Slice or Split.
 
-    Return None for any other node, if engines agree about the node, or if its parameters cannot be read. The node is not
-    checked otherwise, so an invalid one may get a defect.
+    Return None for any other node, if engines agree about the node, or if its parameters cannot be read. The node is
+    not checked otherwise, so an invalid one may get a defect.
 
     Args:
         node: Any node.

@@ -95,8 +95,8 @@ class EinsumForDirectMLPass(NodePass):
         if len(batch) + len(left_only) + 1 > MAX_MATMUL_AXES:
             row_groups = [left_only]
         batch_groups = ["".join(batch)] if len(batch) + len(row_groups) + 1 > MAX_MATMUL_AXES else batch
-        # In an Einsum, onnxruntime broadcasts each label of size 1. In a MatMul, it broadcasts only a batch axis that is
-        # one label, and only if the sums have terms and the size to broadcast to is not 0.
+        # In an Einsum, onnxruntime broadcasts each label of size 1. In a MatMul, it broadcasts only a batch axis that
+        # is one label, and only if the sums have terms and the size to broadcast to is not 0.
         has_terms = all(sizes[label] for label in summed)
         broadcast_labels = {group for group in batch_groups if has_terms and len(group) == 1 and sizes[group]}
         not_broadcast = set(shared) - equal_labels - broadcast_labels

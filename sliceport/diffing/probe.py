@@ -152,8 +152,8 @@ class NodePath:
         count = min(WAYS, high - low)
         sizes = [low + ceil((high - low) * i / count) for i in range(1, count + 1)]  # the ends of equal parts
         yield from (Cut("prefix", size, state.front) for size in sizes)
-        # If each prefix adds one node to the one before it, each node also runs alone. If the node at fault fails alone,
-        # the search then ends without the last round.
+        # If each prefix adds one node to the one before it, each node also runs alone. If the node at fault fails
+        # alone, the search then ends without the last round.
         if high - low <= WAYS:
             yield from (Cut("around", size) for size in sizes)
 
