@@ -66,7 +66,7 @@ def open_view(model: AnyModel) -> Iterator[tuple[ModelView, OnnxSource]]:
         source = OnnxSource(sorted_model)
     else:
         viewed = to_ir(checked)
-        # `annotate` finds nodes by their order, which `to_ir` changes if the model is not sorted.
+        # `annotate` finds the nodes of functions by their order, which `to_ir` changes if the model is not sorted.
         is_sorted, proto = checked.findings.is_sorted, checked.proto
         source = OnnxSource(proto) if is_sorted else OnnxSource(to_ir(checked), proto.training_info)
     with data_closed(viewed, LARGE_BYTES):

@@ -93,7 +93,7 @@ class BuiltInNode:
         return step is None or step < 0
 
     def _entries_at_rank(self, rank: int) -> list[Entry]:
-        """Return the entries of a StridedSlice, each with the axes that it consumes in data of `rank` axes.
+        """Return the entries of a StridedSlice, each with the axis that it consumes in data of `rank` axes.
 
         The list is empty if the number of entries is not known, and for a Slice, which has no masks to align.
         """

@@ -84,7 +84,7 @@ def name_of(value: ov.Output) -> str:
 
 @with_openvino_lock
 def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
-    """Read the slicing nodes of a model and of its bodies, built-in ones and those of ov_ext, in topological order."""
+    """Read the slicing nodes (built-in ones and those of ov_ext) of a model and its bodies, in topological order."""
     constants, hint = _find_constants(model), _shapes_hint(model)
     return [
         _read_node(node, scope, hint, is_constant=node.get_instance_id() in constants)

@@ -124,9 +124,24 @@ def read_seed(seed: Any) -> int:
     Raises:
         UsageError: `seed` is not an integer, or is negative.
     """
-    number = _read_integer(seed, "the seed must be an integer")
+    return _read_natural(seed, "the seed", "an integer")
+
+
+def read_open_sizes(open_sizes: Any) -> int | None:
+    """Return the size of all open axes as an int, or None for "primes".
+
+    Raises:
+        UsageError: `open_sizes` is neither "primes" nor an integer, or is negative.
+    """
+    if isinstance(open_sizes, str) and open_sizes == "primes":
+        return None
+    return _read_natural(open_sizes, "open_sizes", "'primes' or an integer")
+
+
+def _read_natural(value: Any, name: str, kinds: str) -> int:
+    number = _read_integer(value, f"{name} must be {kinds}")
     if number < 0:
-        raise UsageError(f"the seed must not be negative, got {number}.")
+        raise UsageError(f"{name} must not be negative, got {number}.")
     return number
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from sliceport.arguments import read_open_sizes
 from sliceport.formats import DeclaredDim, DeclaredShapes, InputShapes
 from sliceport.slicing.axis import INT64_MAX
 
@@ -32,6 +33,16 @@ def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[
         name: tuple(dim if isinstance(dim, int) else sizes.get(dim, size) for dim in shape)
         for name, shape in _open_shapes(declared, given).items()
     }
+
+
+def set_open_sizes(declared: DeclaredShapes, given: InputShapes, open_sizes: Any) -> dict[str, tuple[int, ...]]:
+    """Return shapes for the inputs that have open axes, by `choose_sizes` for "primes", or else by `fill_sizes`.
+
+    Raises:
+        UsageError: `open_sizes` is neither "primes" nor an integer, or is negative.
+    """
+    size = read_open_sizes(open_sizes)
+    return choose_sizes(declared, given) if size is None else fill_sizes(declared, given, size)
 
 
 def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequence[DeclaredDim]]:

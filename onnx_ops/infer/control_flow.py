@@ -24,8 +24,8 @@ def untaken_branch(condition: Facts) -> str:
 def merge_branches(untaken: str, body_outputs: Mapping[str, Sequence[Facts]]) -> list[Facts]:
     """Return the facts of the outputs of an If.
 
-    If the condition is known, these are the facts of the taken branch. Otherwise, they are the facts that both branches
-    share, and `alternatives` has the dims in each branch.
+    If the condition is known, these are the facts of the taken branch. Otherwise, they are the types and sizes that
+    both branches share, without elements, and `alternatives` has the dims in each branch.
 
     Args:
         untaken: The name of the branch that is never taken; see `untaken_branch`.

@@ -189,7 +189,10 @@ class _Propagation:
         return self._trust is Trust.ALL and scope.is_reported and declared.HasField("tensor_type")
 
     def _visit_node(self, node: onnx.NodeProto, scope: Scope) -> None:
-        """Store the facts of a node's outputs, completed by given shapes or declared types; see `Scope.is_reported`."""
+        """Store the facts of a node's outputs in `scope`, completed by given shapes or declared types.
+
+        If `scope.is_reported`, also add them to `reported`.
+        """
         self._visited_nodes += 1
         inputs = [scope.find_facts(name) if name else NO_FACTS for name in node.input]
         first_output = len(self.reported)

@@ -132,7 +132,10 @@ def _infer_split(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) -> l
 
 
 def _copy_selected_elements(data: Facts, outputs: Sequence[Facts], regions: Sequence[Region]) -> None:
-    """Copy the elements that each region selects into the facts of its output, if the data are known and small."""
+    """Copy the elements that each region selects into the facts of its output.
+
+    Nothing is copied if the data are large, or if none of their elements are known.
+    """
     for output, region in zip(outputs, regions, strict=True):
         slices = region.slices
         if data.data is not None and data.data.nbytes <= LARGE_BYTES:
@@ -228,7 +231,7 @@ def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
 
 
 def _read_partly_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
-    """Return the elements of a short, partly unknown list, None for each unknown one. Return None for other inputs."""
+    """Return the elements of a short list with unknown elements, None for each. Return None for other inputs."""
     if index >= len(inputs) or inputs[index].data is not None:
         return None
     integers = inputs[index].list_integers()

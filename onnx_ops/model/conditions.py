@@ -277,9 +277,9 @@ def einsum_terms(node: NodeView) -> list[str]:
 def einsum_defects(node: NodeView) -> Defects:
     """Return the defects that an Einsum of two tensors triggers on the DirectML provider.
 
-    The provider uses a GEMM for an Einsum that sums over one label. A GEMM's output has two batch axes and one axis
-    from each tensor. For any other Einsum with summed labels, the provider multiplies and then sums, which crashes
-    unless the output is a scalar.
+    The provider uses a GEMM for an Einsum that sums over one label, has at most `_MAX_EINSUM_LABELS`, and has a label
+    that belongs to one tensor alone. A GEMM's output has two batch axes and one axis from each tensor. For any other
+    Einsum with summed labels, the provider multiplies and then sums, which crashes unless the output is a scalar.
 
     Raises:
         InvalidSlice, DynamicSlice: The equation is not a text or not known.
@@ -291,7 +291,6 @@ def einsum_defects(node: NodeView) -> Defects:
     summed = (left | right) - output
     if not summed or not output:
         return ()
-    # There is no GEMM if several labels are summed, if no label belongs to one tensor alone, or if there are too many.
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
         return (defects.EINSUM_OF_NO_MATMUL,)
     # The output of a GEMM has room for one label of `left` alone, one of `right` alone, and any two other labels.

@@ -243,7 +243,8 @@ def _weights_moved_to(model: ir.Model, file: Path) -> Iterator[None]:
     values = [value for graph in graphs_outside_functions(model) for value in graph.initializers.data.values()]
     before = [value.const_value for value in values]
     try:
-        for value in values:  # onnx-ir would load small tensors, and fail if an array uses the open file
+        # onnx-ir loads small tensors, too, but fails if an array still uses their open file.
+        for value in values:
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= _MIN_EXTERNAL:
                 value.const_value = prepare.load_external(tensor)

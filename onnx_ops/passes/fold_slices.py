@@ -186,7 +186,7 @@ def _cut_constant(node: ir.Node, opset: int) -> list[ir.TensorProtocol] | None:
 
     Together, the outputs may have up to `LARGE_BYTES`. The limit may be higher if the node is the only reader of the
     constant, which is then removed from the model: `_MAX_GROWTH` times the bytes of the constant, but at most
-    `MAX_BYTES`. Only the selected bytes of external data are read.
+    `MAX_BYTES`. Of external data, only the selected bytes are read if an element has at least one byte.
     """
     data = data_of(node)
     tensor = constant(data)

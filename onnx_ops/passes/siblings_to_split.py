@@ -49,7 +49,7 @@ class SiblingsToSplitPass(SlicingPass):
             nodes = dict.fromkeys(part.node for part in remaining)
             if len(nodes) < 2:
                 continue
-            reason = f"it overlaps the others along axis {axis} or leaves gaps, so that a Split would save no operator"
+            reason = f"it overlaps the others along axis {axis} or leaves gaps, so that a Split would not pay"
             if is_gated([part.output for part in remaining]):
                 reason = WOULD_BE_GATED
             for node in nodes:

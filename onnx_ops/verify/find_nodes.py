@@ -87,8 +87,8 @@ def _find_refused_alone(
 ) -> Iterator[Case]:
     """Yield a case for each other node of the same operator that is refused alone with a message like that of `first`.
 
-    Yield nothing if `first` consists of several nodes, or is in a body. Skip a node whose inputs the CPU provider does
-    not compute.
+    Yield nothing if `first` consists of several nodes, or is in a body, or if the CPU provider does not compute the
+    inputs of all these nodes in one run.
     """
     others = [
         i for i, node in enumerate(graph.nodes) if node.op_type == first.culprit.op_type and i not in first.numbers

@@ -189,6 +189,8 @@ def _collect_values(
     """Return the values that nodes computed, and the inputs and initializers that slicing nodes read."""
     values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read_names & inputs.keys()}
     for name in read_names - values.keys():
+        if name not in model.graph.initializers:
+            raise ModelError(f"onnxruntime does not return {name!r} to Python, because an input has strings.")
         tensor = model.graph.initializers[name].const_value
         if tensor is None:
             raise ModelError(f"initializer {name!r} has no data.")

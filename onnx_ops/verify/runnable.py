@@ -138,7 +138,8 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
 def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     """Replace each output of the model that a ZipMap writes by the ZipMap's input, and announce this.
 
-    An invalid ZipMap stays, so that onnxruntime reports it. A ZipMap whose output a node reads stays, too.
+    A ZipMap with a wrong number of inputs or outputs stays, so that onnxruntime reports it. A ZipMap whose output a
+    node reads stays, too.
 
     A ZipMap is the last node of many exports of scikit-learn. It turns probabilities into a sequence of maps from
     classes to probabilities, a type that onnx-ir lacks.

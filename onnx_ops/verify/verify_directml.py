@@ -62,8 +62,8 @@ def verify_hardening(
 ) -> HardeningVerification:
     """Compare a model with its hardened form.
 
-    On onnxruntime's CPU provider both must compute the same, bit for bit. On its DirectML provider, the hardened model
-    must compute what the original model computes on the CPU provider, within a tolerance for rounding. Other seeds
+    On onnxruntime's CPU provider, both must pass `verify_rewriting`. On its DirectML provider, the hardened model must
+    compute what the original model computes on the CPU provider, within a tolerance for rounding. Other seeds
     and sizes are tried only on the CPU provider. If the DirectML provider refuses only nodes that its adapter cannot
     compile, the result is that of the CPU provider, with a note that counts these nodes by operator.
 

@@ -147,7 +147,7 @@ class _DaskRunner:
     def _read_results(self, job: Job, results: Iterable[tuple[Future[Any], Any]]) -> tuple[list[Done], list[Task]]:
         """Return outcomes of ended tasks, and refused tasks. Announce new refusals. Keep an error that ends the run."""
         outcomes, refused = [], []
-        # For a failed task, Dask returns the class of the error in place of the address, the error, and a traceback.
+        # For a failed task, Dask returns three values: the class of the error (here `address`), the error, a traceback.
         for future, (address, outcome, *_) in results:
             task = self._tasks.pop(future)
             if isinstance(outcome, SliceportError):  # `serve` returns errors of the model as a Done

@@ -17,7 +17,7 @@ _IRRELEVANT = ("cli", "batch", "fsspec", "dask")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that results depend on, and of DirectML and its validator if installed."""
+    """Return the versions of the packages that results depend on, and of DirectML and its validator if usable."""
     required = {_normalize(name) for name in _requirements()}
     version_by_name = {
         name: distribution.version

@@ -288,7 +288,8 @@ class _Comparison:
                 part = parts[explaining[-1]]
                 parts[explaining[-1]] = replace(part, explained=(*part.explained, failure.output))
             else:
-                notes += ["no part of the model that was cut out fails like the whole", *self._advise()]
+                texts = ["no part of the model that was cut out fails like the whole", *self._advise()]
+                notes += [text for text in texts if text not in notes]  # once for several outputs
 
     def _locate_each(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]
@@ -339,7 +340,8 @@ class _Comparison:
 def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
     """Return the engine that computes the values at cuts of a graph: `good` if it runs the format, otherwise `bad`.
 
-    If `good` does not run it, the two models differ in format. Then a run has failed, and `bad` is enough to repeat it.
+    If `good` does not run it, the two models differ in format, and one of them failed to run. Then `bad` is enough to
+    repeat the failure.
     """
     return good if graph.format in good.engine.model_formats else bad
 

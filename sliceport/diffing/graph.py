@@ -90,7 +90,7 @@ class ModelToRun(Protocol):
     ) -> dict[str, Array]:
         """Return the given arrays, and random arrays for the other inputs.
 
-        An array for an input with a default replaces this default in the model, and is not returned.
+        An array for an input with a default may replace this default in the model. It is then not returned.
 
         Args:
             inputs: Arrays that are used as they are.
@@ -173,7 +173,7 @@ class Graph(ModelToRun, Protocol):
     def write_cuts(self, models: Iterable[WholeModel], folder: FilePath) -> list[str]:
         """Write models that were cut from this graph into a folder, and return the names of their files.
 
-        Weights are in files whose names end in `.bin`. Models share these files if the format allows it.
+        Large weights are in files whose names end in `.bin`. Models share these files if the format allows it.
         """
 
     def anonymised(self, mode: str, seed: int, /) -> Graph:

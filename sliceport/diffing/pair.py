@@ -67,7 +67,7 @@ class Pair:
         for located in self._find_parts([output] if output else self._second.outputs, right, tolerance):
             if located.case.failure.is_of_run:  # the whole second model runs, so the failure comes from cutting it
                 continue
-            self._accept(located, right)
+            self._use_first_value(located, right)
             if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
                 return self._enter_body(located, tolerance)
             random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
@@ -80,7 +80,7 @@ class Pair:
             located = next(self._find_parts(self._second.outputs, right, None), None)
             if located is None:
                 return None
-            self._accept(located, right)
+            self._use_first_value(located, right)
             cause = self._confirm_cause(located, failure)
             if cause is not None:
                 return self._enter_body(cause, None)
@@ -89,7 +89,7 @@ class Pair:
                 self.matches.different.pop(name, None)
         return None
 
-    def _accept(self, located: Located, right: dict[str, str]) -> None:
+    def _use_first_value(self, located: Located, right: dict[str, str]) -> None:
         """Let later parts read the first model's value instead of the value that this part computes."""
         assert located.counterpart is not None
         matches, name = self.matches, located.case.outputs[0]

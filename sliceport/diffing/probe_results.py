@@ -227,8 +227,8 @@ class _Results:
             if count > 1
             else f"first node that differs: {last}, together with nodes before it"
         )
-        # This counts a round for each halving of the range. A round in which all models run divides it by `WAYS`, so
-        # some rounds may do worse. The 2 stands for a round that moves the front back to 0, and for the last round.
+        # A round in which all models run divides the range by `WAYS`. The limit is generous: it counts a round for each
+        # halving. The 2 stands for a round that moves the front back to 0, and for the last round.
         most_rounds = (len(self.path.numbers) - 1).bit_length() + 2
         round_text = f"these are the results of round {state.round} of at most {most_rounds}, if all models run"
         reading = self._build_reading(report, text, round_text)

@@ -151,8 +151,8 @@ class Search:
                 self._try_part(numbers, self.best.values, self.best.outputs)
             if not needs_few_nodes and self._is_decided_by_rounding(self.best, node):
                 self._note = (
-                    f"rounding decides: {self._good.engine.name} computes the same from the values that "
-                    f"{self._graph.nodes[node]} reads on {self._bad.engine.name}, which are right within the tolerance"
+                    f"rounding decides: the inputs of {self._graph.nodes[node]} on {self._bad.engine.name} are right "
+                    f"within the tolerance, and {self._good.engine.name} computes the same output from them"
                 )
                 self.best = replace(self.best, note=self._note)
         elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
@@ -362,7 +362,7 @@ def search_each(
         if case is not None and i < len(failures):  # some later outputs may be right once this part is right
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]
-            # Of `failure`, the search uses only whether it is one of the run, as all failures of a run are.
+            # Of `failure`, `find_failing` reads only `is_of_run`, which is the same for all of `failures`.
             failing_outputs = Search(graph, bad, good, right_values, failure).find_failing(outputs, tolerance_for)
 
 

@@ -12,7 +12,7 @@ from sliceport.diffing.side import Side, read_side
 from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes, declared_shapes, format_of
-from sliceport.open_shapes import choose_sizes, fill_sizes
+from sliceport.open_shapes import set_open_sizes
 from sliceport.wording import example_shapes, spell
 
 DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
@@ -28,16 +28,15 @@ def read_shapes(
     open axis must have an array or a shape. An input of unknown rank always needs one of them.
 
     Raises:
-        UsageError: A shape is malformed, an input with open sizes has no shape, or no format reads the model.
+        UsageError: A shape or `open_sizes` is malformed, an input with open sizes has no shape, or no format reads the
+            model.
         ModelError: The model cannot be read.
         MissingExtra: A package that reads the format is not installed.
     """
     shapes = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
     declared = declared_shapes(model)
-    if isinstance(open_sizes, int):
-        shapes |= fill_sizes(declared, shapes, open_sizes)
-    elif open_sizes is not None:
-        shapes |= choose_sizes(declared, shapes)
+    if open_sizes is not None:
+        shapes |= set_open_sizes(declared, shapes, open_sizes)
     open_inputs = {  # `example_shapes` takes no range of sizes, so a range becomes None
         name: None if dims is None else [dim if isinstance(dim, int | str) else None for dim in dims]
         for name, dims in declared.items()

@@ -34,8 +34,8 @@ def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None)
     Args:
         operator: The descriptor; it is checked first.
         data: The input buffer's bytes from the start of the tensor to its last element or beyond.
-        outputs: Initial contents of the output buffers, each of its tensor's TotalTensorSizeInBytes. These arrays are
-            not changed. By default all bytes are FILL.
+        outputs: Initial contents of the output buffers, each with the TotalTensorSizeInBytes of its tensor. These
+            arrays are not changed. By default, all bytes are FILL.
 
     Returns:
         The contents of the output buffers after the run.

@@ -22,8 +22,9 @@ def display_width(text: str) -> int:
     """Return the number of terminal columns that printable text takes."""
     if text.isascii():
         return len(text)
-    # W and F are wide and fullwidth characters, which take two columns.
-    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text if not unicodedata.combining(char))
+    # Mn and Me are marks on the character before them. W and F are wide and fullwidth characters.
+    columns = {char: 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in set(text)}
+    return sum(columns[char] for char in text if unicodedata.category(char) not in ("Mn", "Me"))
 
 
 def table(rows: Sequence[Sequence[str]], line_width: int | None) -> str:

@@ -100,8 +100,8 @@ def call(
         timeout: Seconds that the call may take, the start of the child included; None for no limit.
         memory: Bytes that the child, and each process that it starts, may allocate beyond what it has; enforced on
             Linux alone. If this process is a child, the limit of the call that it is answering applies, too.
-        is_isolated: Whether the function is told, by `child.is_expendable`, to run code that may crash in a further
-            child.
+        is_isolated: Whether the function has to run code that may crash in a further child. `child.is_expendable` tells
+            it that.
         forks: Whether a new child serves this call alone, forked if that is safe. By default, children are reused.
         log: The descriptor for the output of a new child that serves this call alone. By default the output goes to a
             file for `ChildDied.stderr`.

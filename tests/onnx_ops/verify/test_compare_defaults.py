@@ -87,6 +87,13 @@ def test_before_version_4_an_initializer_is_a_constant(tmp_path: Path, invoke: I
     assert "input 'w' is a constant, an initializer before IR version 4; give no array" in printed.err
 
 
+def test_value_that_onnxruntime_does_not_return_beside_strings_is_named(tmp_path: Path, invoke: Invoke) -> None:
+    nodes = "t = Identity (s)  h = Cast<to = 16> (x)  y = Slice (h, a, b)"
+    save(f"(string[1] s, float[4] x) => (t, y) <int64[1] a = {{1}}, int64[1] b = {{3}}> {{ {nodes} }}", tmp_path / "m")
+    printed = invoke("compare", tmp_path / "m", code=2)
+    assert "onnxruntime does not return 'h' to Python, because an input has strings." in printed.err
+
+
 def test_an_array_may_replace_the_default(tmp_path: Path) -> None:
     report = compare(saved(tmp_path), inputs={"w": np.arange(8, 16, dtype=np.float32)})
     assert report.is_clean

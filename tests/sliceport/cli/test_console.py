@@ -342,9 +342,11 @@ class TestWidth:
                 assert cell in text
 
     def test_wide_characters_count_twice(self) -> None:
-        rows = (("name", "op"), ("大きさ", "Slice"), ("e\u0301", "Split"))
+        marked = ("e\u0301", "☀\ufe0f", "\u0915\u0941")  # marks take no column, whatever their combining class is
+        rows = (("name", "op"), ("大きさ", "Slice"), *((name, "Split") for name in marked))
         lines = table.table(rows, None).splitlines()
-        assert [table.display_width(line[: line.index("S")]) for line in lines[2:]] == [8, 8]
+        assert [table.display_width(line[: line.index("S")]) for line in lines[2:]] == [8, 8, 8, 8]
+        assert [*map(table.display_width, marked)] == [1, 1, 1]
 
     def test_line_of_blanks_stays_a_line(self) -> None:
         assert table.wrap(" " * 30, 20) == [""]

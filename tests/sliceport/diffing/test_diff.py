@@ -59,6 +59,17 @@ def test_wrong_node_is_found_alone(differ: Differ) -> None:
     assert not part_of(report).case.is_fusion
 
 
+def test_advice_is_given_once_for_several_outputs(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        if len(proto.graph.node) == 2:  # no part of the model fails
+            for node in proto.graph.node:
+                node.op_type = "Abs"
+
+    report = differ("(float[4] x) => (y, z) { y = Sin (x)  z = Cos (x) }", fault)
+    assert [output.status for output in report.outputs] == ["different", "different"]
+    assert report.notes == ("no part of the model that was cut out fails like the whole",)
+
+
 def test_nan_is_named(differ: Differ) -> None:
     report = differ(CHAIN, not_a_number("c"))
     assert names(report) == ["c"]
@@ -271,6 +282,10 @@ def test_open_shapes_are_asked_for_once(differ: Differ) -> None:
     assert report.outputs[1].shape == (2, 23)
     assert names(report) == ["b"]
     assert differ(graph, swap("b", "Exp"), open_sizes=0).is_equal
+    assert differ(graph, swap("b", "Exp"), open_sizes=np.int64(4)).outputs[1].shape == (4, 4)
+    for wrong, problem in (("prime", "be 'primes' or an integer"), (2.5, "be 'primes' or an"), (-1, "not be negative")):
+        with pytest.raises(UsageError, match=f"^open_sizes must {problem}.*, got '?{wrong}'?\\.$"):
+            differ(graph, swap("b", "Exp"), open_sizes=wrong)
     with pytest.raises(UsageError, match=r"^'x' leaves sizes open: give input_shapes=.* \(an example\)\.$"):
         differ("(float[] x) => (z) { z = Neg (x) }", lambda _: None, open_sizes="primes")
 
