@@ -254,7 +254,7 @@ class _Checker:
         except DynamicSlice:
             pass  # a parameter is not known, so the node may be valid
         if is_standard(node, *SLICING):
-            # A parameter may be unknown, or be wrong in a way that `check_node` found no longer after an unknown one.
+            # A parameter may be unknown. `check_node` stops there, so a later parameter may be wrong, too.
             with suppress(InvalidSlice, DynamicSlice):
                 fused = fused_slice_defects(node, self._opset, known_data_shape(node), _data_of(node).dtype)
                 yield from _with_reports(fused)

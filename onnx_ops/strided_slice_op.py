@@ -175,9 +175,9 @@ def _infer_output(context: Any) -> None:
 
 
 def _infer_dims(context: Any, dims: Any) -> list[Any] | None:
-    """Return the dims of the output for data of `dims`. Return None if the length of `begin` is not known.
+    """Return the dims of the output for data of `dims`. Return None if the number of entries is not known.
 
-    This length, the rank of the data and the masks determine the rank. Sizes also depend on the indices themselves.
+    This number, the rank of the data and the masks determine the rank. Sizes also depend on the indices themselves.
 
     Raises:
         InvalidSlice: The inputs or masks break the rules of the operator.

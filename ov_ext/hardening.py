@@ -135,8 +135,8 @@ def _replace_sub_byte(
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
     """Build a VariadicSplit for each sliced axis, and return the last node, which is a Convert.
 
-    Return None if the shape or an index is not known, if a step is not 1, or if an axis is added or dropped. Raise
-    InvalidSlice if the node breaks the rules of its operator.
+    Return None if the shape or an index is not known, if a step is not 1, if an axis is added or dropped, or if nothing
+    is selected from several axes. Raise InvalidSlice if the node breaks the rules of its operator.
     """
     try:
         _, (region,) = resolve(view.node)
@@ -180,8 +180,8 @@ def _expand_to_explicit_entries(view: BuiltInNode) -> tuple[ov.Node, str] | None
     A Slice in front of it handles the entries that a StridedSlice computes wrongly. They slice backward along an axis
     that may be empty, or shrink an axis by an index that is known only at run time. (A Gather is not used for this:
     OpenVINO divides by the size of its axis, which may be 0.) If nothing is left for the StridedSlice, it is left out.
-    Other operators replace nodes of three kinds: a Slice of all data if the node only returns its data, an Unsqueeze if
-    their rank is open, and a Reshape if they are a scalar.
+    Three kinds of nodes become other operators: a node that only returns its data becomes a Slice of all data, a node
+    whose data have an open rank an Unsqueeze, and a node whose data are a scalar a Reshape.
 
     Returns:
         The replacement with the names of its operators. None if the number of entries is not known, if an entry of the
@@ -232,7 +232,8 @@ def _slice_inputs(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
     Return None if a bound is masked and the sign of the step is unknown, because the sign decides where the bound is.
     """
     if entry.kind == "shrink":
-        # A huge step selects one element. A stop of index + 1 would be 0 for index -1, and select nothing.
+        # A huge step selects one element; the plugin takes steps of 32 bits. A stop of index + 1 would be 0 for index
+        # -1, and select nothing.
         return _build_element(view, 0, entry), INT64_MAX, _INT32_MAX
     masks, step = view.aligned_masks, _constant_element(view, 2, entry)
     if step is None and (masks.begin[entry.position] or masks.end[entry.position]):

@@ -143,7 +143,7 @@ class Format(Protocol):
         """Simplify the slicing of a model by `passes`; None means the default passes. See `harden` for `output`."""
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
-        """Rewrite the nodes that the engine `target` computes wrongly or refuses.
+        """Rewrite the nodes that the engine `target` computes wrongly or refuses, or that `target` has other forms for.
 
         Write the changed model, or return it as an object if `output` is None.
         """

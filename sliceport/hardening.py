@@ -108,7 +108,7 @@ class Hardening:
 
     @property
     def needs_extension(self) -> bool:
-        """Whether the model now contains operators of `ov_ext`, which OpenVINO can run only after `ov_ext.register`."""
+        """Whether the changes add operators of `ov_ext`, which OpenVINO can run only after `ov_ext.register`."""
         return any((change.replacement or "").startswith("ov_ext.") for change in self.changes)
 
     @property

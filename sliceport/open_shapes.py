@@ -129,14 +129,12 @@ def choose_symbol_sizes(
 ) -> dict[str, int]:
     """Return a size for each symbol: its size in `fixed_sizes`, or else `size`, or else the choice of `choose_sizes`.
 
-    >>> choose_symbol_sizes({"x": ("batch", "seq")}, {"batch": 1}, leading=7, other=29)
-    {'batch': 1, 'seq': 29}
+    >>> choose_symbol_sizes({"x": ("batch", "seq", "seq + 1")}, {"seq": 4}, leading=7, other=29)
+    {'batch': 7, 'seq': 4, 'seq + 1': 5}
     """
-    shapes = {
-        name: None if dims is None else [fixed_sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in dims]
-        for name, dims in declared.items()
-    }
-    chosen = choose_sizes(shapes, {}, leading, other) if size is None else fill_sizes(shapes, {}, size)
+    # One more input has the fixed sizes as its shape, so that formulas of their symbols use them.
+    shapes, given = {**declared, "": tuple(fixed_sizes)}, {"": tuple(fixed_sizes.values())}
+    chosen = choose_sizes(shapes, given, leading, other) if size is None else fill_sizes(shapes, given, size)
     pairs = [pair for name, sizes in chosen.items() for pair in zip(declared[name] or (), sizes, strict=True)]
     return {symbol: number for symbol, number in pairs if isinstance(symbol, str)} | dict(fixed_sizes)
 

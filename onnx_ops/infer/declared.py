@@ -63,7 +63,7 @@ def fill_in_declared(facts: Facts, declared: onnx.TypeProto, *, uses_numbers: bo
 
 
 def holds_for_all_sizes(declared: onnx.TypeProto, node: onnx.NodeProto, inputs: Sequence[Facts]) -> bool:
-    """Return whether to use the numbers that an output of an operator without inference declares.
+    """Return whether to use the numbers that `declared` has for sizes of an output whose operator cannot be inferred.
 
     The ranks of the node's inputs must be known, and the declared type must have the symbol of each of their open
     sizes. A tool that infers the shapes of the operator writes these symbols. If a symbol is missing, the numbers may

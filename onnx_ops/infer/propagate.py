@@ -326,7 +326,7 @@ class _Propagation:
         """Return the facts of a node's outputs by onnx's inference. Return [] if the inference fails.
 
         If onnx has no inference for the operator, visit the function that defines the operator instead. Return None if
-        no such function exists, onnx is not used, or onnx lacks the operator.
+        there is no such function for these inputs, onnx is not used, or onnx lacks the operator.
         """
         if not self._uses_onnx:
             return None
@@ -389,7 +389,8 @@ class _Propagation:
     def _enforce_limits(self, facts: Facts) -> Facts:
         """Return facts without sizes, ranks and elements that are too large.
 
-        Count the dims and bytes of all facts. Facts beyond the limits for the whole model keep no dims or no elements.
+        Count the dims and bytes of all facts. Facts beyond the limit of dims for the whole model keep neither dims nor
+        elements, and facts beyond the limit of bytes keep no elements.
         """
         if facts.dims is not None and any(isinstance(dim, int) and dim > INT64_MAX for dim in facts.dims):
             dims = tuple([None if isinstance(dim, int) and dim > INT64_MAX else dim for dim in facts.dims])

@@ -168,7 +168,9 @@ def write_model(
 
 
 def to_proto(model: ir.Model) -> onnx.ModelProto:
-    """Return a model as a ModelProto; external weights stay where they are. In `model`, left-out outputs get names.
+    """Return a model as a ModelProto; external weights stay where they are.
+
+    In `model`, left-out outputs of slicing nodes get names.
 
     Raises:
         ModelError: onnx-ir cannot represent the model.

@@ -178,13 +178,13 @@ def _passes_strict_inference(model: onnx.ModelProto) -> bool:
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
     """Copy what the converter drops (see `raise_opset`) from a graph to the converted graph, and share the tensors.
 
-    Subgraphs are included. Values correspond if they have the same name. Nodes correspond if the first output of the
-    node in `after` has the name of an output of the node in `before`.
+    Subgraphs are included. Values correspond if they have the same name. Nodes correspond if the first output that the
+    node in `after` names has the name of an output of the node in `before`.
     """
     after.metadata_props.update(before.metadata_props)
     values = {value.name: value for value in _list_values(before)}
     for value in _list_values(after):
-        original = values.get(value.name)
+        original = values.get(value.name) if value.name else None  # an output that is left out has no name
         if original is None:
             continue
         value.metadata_props.update(original.metadata_props)
@@ -199,7 +199,7 @@ def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
             for axis in range(min(len(original.shape), len(value.shape))):
                 value.shape.set_denotation(axis, original.shape.get_denotation(axis))
         old, new = original.producer(), value.producer()
-        if old is not None and new is not None and value is new.outputs[0]:
+        if old is not None and new is not None and value is next(output for output in new.outputs if output.name):
             new.metadata_props.update(old.metadata_props)
             originals = {a.name: a for a in old.attributes.values() if a.type == ir.AttributeType.TENSOR}
             new.attributes.update({name: originals[name] for name in originals.keys() & new.attributes.keys()})

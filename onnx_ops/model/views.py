@@ -143,7 +143,7 @@ class ModelView(Protocol):
         """Return `NodeInModel.origin` of a node: its function and its position there; empty outside functions."""
 
     def written_name(self, node: Any) -> str:
-        """Return the name of a node in the file, by `node_name`, after the name of its function, if any, and a dot."""
+        """Return the name that identifies a node in the file. In a function, it begins with the function's name."""
 
     def set_constant(self, value: Any, element: int, array: Array) -> None:
         """Store `array`, of element type `element`, as the `const_value` of a value. The value's node stays."""

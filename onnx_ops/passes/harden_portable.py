@@ -61,7 +61,7 @@ def harden_portably(
     """Write the slicing of a model in the portable form.
 
     Args:
-        model: The model; it is changed.
+        model: The model. It is changed, unless its operator set is raised: then a copy is changed.
         profile: The target.
         without: Names from `profiles.FORMS` of further forms to avoid, besides the forms that the profile excludes.
         read_as: The reading of Slices with a step below 0 and an end of INT32_MAX or INT64_MAX: `standard` or

@@ -116,7 +116,8 @@ def _is_random(node: ir.Node) -> bool:
 def _find_contested_parameters(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
     """Yield the nodes that compute parameters of contested nodes. Contested nodes are those of `OPAQUE_DOMAIN`.
 
-    With constant parameters, onnxruntime would infer another shape for a contested node than the node computes.
+    The optimizer must not fold these nodes: with constant parameters, onnxruntime would infer another shape for a
+    contested node than the node computes. Constants are left out.
     """
     for node in nodes:
         for value in node.inputs[1:] if node.domain == OPAQUE_DOMAIN else ():

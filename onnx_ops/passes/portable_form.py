@@ -209,8 +209,8 @@ class _Chain:
         self._reshape(final_sizes)
 
     def _reshape(self, sizes: Sizes) -> None:
-        # Only `take_column` calls this, for a step above 1, and with at most one open size. No size is 0, which would
-        # copy a size of the data: if nothing is selected, `normalize_entries` makes all steps 1.
+        # Only `take_column` calls this, for a step above 1, and with at most one open size. A size of 0 would copy a
+        # size of the data. It does not occur: if nothing is selected, `normalize_entries` makes all steps 1.
         self._add(build_reshape(self.value, [-1 if size is None else size for size in sizes]), sizes)
 
     def _with_size(self, axis: int, size: int) -> Sizes:

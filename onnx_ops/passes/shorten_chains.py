@@ -183,7 +183,10 @@ class ShortenChainsPass(NodePass):
         return chain, len(links)
 
     def _shorten(self, chain: SliceChain, links: Sequence[ir.Node], opset: int) -> bool:
-        """Replace a chain, and return True, if fewer slicing nodes remain, or equally many and fewer nodes in total."""
+        """Replace a chain, and return True, if fewer slicing nodes remain, or equally many and fewer nodes in total.
+
+        A chain of a single node, or without a Slice or Gather, stays.
+        """
         old_slices = sum(link.op_type in ("Slice", "Gather") for link in links)
         if len(links) < 2 or not old_slices:
             return False

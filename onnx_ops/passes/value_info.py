@@ -161,7 +161,7 @@ def _infer_probe(
 
 
 def _mark_contested(pairs: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
-    """Mark the first node of each pair if engines disagree about the second, its copy. Return whether any did."""
+    """Mark the first node of each pair if engines disagree about the second, its copy. Return whether a mark is new."""
     marked = [node for node, copy in pairs if mark_contested(node, copy, opset)]  # `any` would stop at the first one
     return bool(marked)
 

@@ -23,8 +23,9 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
 
     Operators, attributes, functions, domains and external data files keep their names.
 
-    A weight is a tensor of several floats, or of several integers of at most 8 bits, but not the scales of a Resize.
-    Its finite elements are drawn from a normal distribution with the old mean and deviation, clipped to the old range.
+    A weight is a tensor of several floats, or of several integers of at most 8 bits, but not a parameter of a Resize or
+    Upsample. Its finite elements are drawn from a normal distribution with the old mean and deviation, clipped to the
+    old range.
 
     The copy itself contains its random weights. All other tensors of external data files stay in these files, which are
     in `data_folder`.
@@ -33,17 +34,17 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
     copy.CopyFrom(proto)
     random = np.random.default_rng(seed)
     nodes = list(all_nodes(copy.graph, *copy.functions))
-    scales = {name for node in nodes if node.op_type in ("Resize", "Upsample") for name in node.input[1:] if name}
+    parameters = {name for node in nodes if node.op_type in ("Resize", "Upsample") for name in node.input[1:] if name}
     for node in (node for node in nodes if is_standard(node, "Constant")):
         for attribute in node.attribute:
             if attribute.name == "value_floats" and has_random_weights and not attribute.ref_attr_name:
                 tensor = onnx.numpy_helper.from_array(np.array(attribute.floats, np.float32))
                 attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
-            if attribute.HasField("t") and node.output[0] in scales:
+            if attribute.HasField("t") and node.output[0] in parameters:
                 attribute.t.name = node.output[0]  # so that the name marks the tensor in the loop below
     names: dict[str, str] = {}
     for message in list(_walk(copy)):  # a list, because messages are removed on the way
-        if has_random_weights and isinstance(message, onnx.TensorProto) and message.name not in scales:
+        if has_random_weights and isinstance(message, onnx.TensorProto) and message.name not in parameters:
             _randomise(message, data_folder, random)
         _rename(message, names)
     return copy

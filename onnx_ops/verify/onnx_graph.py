@@ -130,8 +130,8 @@ class OnnxGraph:
         """Return a model of the nodes with these numbers, which computes `outputs` from `inputs`; see `Graph`."""
         proto = self._empty_model()
         chosen = [self._nodes[i] for i in sorted(nodes)]
-        # Constants of this graph that are read, or that are outputs. `constants` has no constants of this graph, but
-        # computed values.
+        # Constants of this graph that the nodes read, or that are outputs, stay constants. They are not in `constants`,
+        # which holds computed values.
         read_names = dict.fromkeys([*(name for node in chosen for name in reads(node)), *outputs])
         self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)

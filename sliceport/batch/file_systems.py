@@ -72,10 +72,10 @@ def _describe_missing_package(url: str, error: ImportError) -> str:
 
 def to_url(url: str, path: str) -> str:
     """Return the URL of a path. `url` is any URL of the same file system."""
-    if HTTP.match(path):  # the paths of fsspec's HTTP file system are whole URLs
-        return path
     parts = url.split("::")
     i = next(i for i, part in enumerate(parts) if "://" in part)  # skips a cache, as in `simplecache::s3://a/b`
+    if HTTP.match(path):  # the paths of fsspec's HTTP file system are whole URLs
+        return "::".join([*parts[:i], path])
     protocol, _, path_in_url = parts[i].partition("://")
     if path.startswith("/") and not path_in_url.startswith("/"):  # some file systems, such as `memory`, add the slash
         path = path.lstrip("/")

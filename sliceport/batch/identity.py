@@ -153,7 +153,7 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
 def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | None:
     """Return the digest of the file of an array. If the file is local, also store its state in `states`.
 
-    Return None for a missing local file: the command reports the error. Raise a UsageError for an unreadable file.
+    Return None if the path is not a file: the command reports the error. Raise a UsageError for an unreadable file.
     """
     if is_url(file):
         return digest_file(fetch(file, folder))

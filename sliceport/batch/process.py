@@ -138,7 +138,7 @@ def _is_reusable(job: Job, result: Mapping[str, Any]) -> bool:
     """Return whether this run can use the stored result of a model, so that the model need not run again.
 
     A run that retries failures does not use failures. A run that allows more time or memory does not use crashes and
-    exceeded limits. No run uses a result whose output files are missing.
+    exceeded limits. No run uses a result whose output is missing.
     """
     if job.retries and result["verdict"] in FAILURES:
         return False

@@ -79,7 +79,7 @@ def cause_of(message: str) -> str:
 
     The text is cut off after 80 characters. An internal error is named by its class alone.
 
-    >>> cause_of("Slice 'a': the shape of input 'x' is open: give sizes, as in --input-shapes x:1,16 (an example).")
+    >>> cause_of("Slice 'a': the shape of input 'x, y' is open: give sizes, as in --input-shapes x:1,16 (an example).")
     'the shape of input … is open'
     >>> cause_of("internal error (ZeroDivisionError: it divides by 0); please report it with this model.")
     'internal error (ZeroDivisionError)'
@@ -87,6 +87,6 @@ def cause_of(message: str) -> str:
     if unforeseen := re.match(r"internal error \((\w+)", message):
         return f"internal error ({unforeseen[1]})"
     text = re.sub(r"^\w+ ('[^']*'|\"[^\"]*\"): ", "", message)  # removes the operator and the node
+    text = re.sub(r"(?<!\w)('[^']*'|\"[^\"]*\")|\d+(\.\d+)?", "…", text)
     text = re.split(r" \(|: |; |, ", text, maxsplit=1)[0].rstrip(".")  # the part before any explanation
-    text = re.sub(r"'[^']*'|\"[^\"]*\"|\d+(\.\d+)?", "…", text)
     return text if len(text) <= _MAX_CAUSE else f"{text[:_MAX_CAUSE]}…"

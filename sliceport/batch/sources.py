@@ -49,10 +49,11 @@ def expand_sources(
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
-    Files and folders whose names begin with a dot are hidden. They are found by name. A pattern finds them if its first
-    part with a wildcard, or a part after it, begins with a dot, such as `.*`. The models of a folder or glob are sorted
-    by name. Two names of one path are one model. A link to a model is another model. `leave_out` lists paths and URLs
-    of folders, such as the folder of the results. Such a folder is entered only if a source begins in it.
+    Files and folders whose names begin with a dot are hidden. They are found by name. A pattern finds them if one of
+    its parts begins with a dot, such as `.*`. Parts before the first wildcard do not count. The models of a folder or
+    glob are sorted by name. Two names of one path are one model. A link to a model is another model. `leave_out` lists
+    paths and URLs of folders, such as the folder of the results. Such a folder is entered only if a source begins in
+    it.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.
@@ -158,14 +159,16 @@ class _Search:
             raise UsageError(f"source {source!r} {reason}.")
 
     def _read_list(self, source: str) -> Iterator[str | BadSource]:
-        path = "stdin" if source == _STDIN else os.path.realpath(source[1:])
-        if path in self.lists:
-            raise UsageError(f"list {source!r} contains itself.")
         try:
-            data = sys.stdin.buffer.read() if source == _STDIN else Path(source[1:]).read_bytes()
+            path = "stdin" if source == _STDIN else os.path.realpath(source[1:])
+            data = None
+            if path not in self.lists:
+                data = sys.stdin.buffer.read() if source == _STDIN else Path(source[1:]).read_bytes()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(f"list {source!r} cannot be read ({reason}).") from None
+        if data is None:
+            raise UsageError(f"list {source!r} contains itself.")
         self.lists.append(path)
         for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):  # without a byte order mark
             text = line.strip().decode("utf-8", "surrogateescape")  # names on Linux may be any bytes

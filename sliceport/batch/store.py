@@ -92,7 +92,7 @@ class Store(ABC):
         return folder
 
     def remove_scratch(self, folder: Path) -> None:
-        """Remove a folder that `new_scratch` made, all scratch of killed processes, and the parent if it is empty."""
+        """Remove a folder that `new_scratch` made, scratch of killed processes, and the parent if it is empty."""
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):
             remove_abandoned(folder.parent)  # temporary files of killed processes of this machine

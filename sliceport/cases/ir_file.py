@@ -42,8 +42,8 @@ def to_ir(case: Case) -> tuple[str, bytes]:
     version = f"opset{case.version}"
     layers.append(_format_layer(node_id, "cut", case.operator, masks, input_ports, [node_output], version))
     layers.append(_format_layer(node_id + 1, "y", "Result", {}, [_format_port(0, element, ())]))
-    # The node is layer `node_id`, and the layers before it are its inputs: port 0 of layer i leads to its port i. The
-    # output of the node has the next number, which is also `node_id`, and leads to the result, the last layer.
+    # The node is layer `node_id`. Port 0 of each earlier layer i leads to input port i of the node. The output port of
+    # the node comes after its input ports, so its number is also `node_id`. It leads to the Result, the last layer.
     edges = [(i, 0, node_id, i) for i in range(node_id)] + [(node_id, node_id, node_id + 1, 0)]
     keys = ("from-layer", "from-port", "to-layer", "to-port")
     links = [_format_element("edge", dict(zip(keys, map(str, edge), strict=True))) for edge in edges]

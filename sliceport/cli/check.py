@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
-    """Check each model, print all findings, and return the exit code. Also write the pages that the options name.
+    """Check each model, print the findings or their counts, write the pages, and return the exit code.
 
     A child process checks the models if `options` have a limit, or if `is_supervised` is set. A model that cannot be
     checked raises no error, but leads to exit code 2.

@@ -254,7 +254,7 @@ class Defect:
 
     @property
     def remedy(self) -> str:
-        """The workaround, after a clause on what `harden` does, or that nothing finds the defect before a run."""
+        """The workaround. Before it, if `_HANDLINGS` has `handling`, the clause that it has there."""
         handling = _HANDLINGS.get(self.handling, "")
         if self.is_contested and self.handling == "named":
             return f"{handling}, {_CONTESTED}; {self.workaround}"

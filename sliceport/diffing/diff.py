@@ -294,7 +294,10 @@ class _Comparison:
     def _locate_each(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]
     ) -> Iterator[tuple[Failure, Located | None]]:
-        """Yield each failure with the part that causes it, or with None. Add sentences about the search to `notes`."""
+        """Yield each failure with the part that causes it, or with None. Add sentences about the search to `notes`.
+
+        Yield nothing if the two models share no values that can be matched, unless outputs differ by a single node.
+        """
         if self.first is self.second or isinstance(run.expected, Failure):
             yield from self._locate_in_one_model(run, failures)
             return
@@ -328,7 +331,7 @@ class _Comparison:
             yield f"compare each model alone: {spell(f'diff(model, on={engine!r})', commands)}"
 
     def _locate_in_one_model(self, run: _Run, failures: Sequence[Failure]) -> Iterator[tuple[Failure, Located | None]]:
-        """Search the model that fails, or the only model, and yield each failure with the part that causes it."""
+        """Search the model that fails, or the only model. Yield each failure with the part that causes it, or None."""
         if isinstance(run.expected, Failure):  # the first model does not run, so its engine is the one to test
             graph, bad, good, inputs = self.first, self.good, self.bad, run.inputs
         else:
@@ -347,7 +350,7 @@ def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
 
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
-    """Run a failing part of a model. Return it with the results, the known defects and, for one model, the cause."""
+    """Run a failing part of a model, and return it with the results, the known defects and perhaps the cause."""
     # These runs have no limit of time, because the search may have used up its budget.
     case, counterpart = located.case, located.counterpart
     good = good if located.expected is not None else _choose_good(case.graph, bad, good)

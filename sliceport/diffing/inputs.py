@@ -106,8 +106,9 @@ def _fit_elements(name: str, dtype: np.dtype[Any], array: Array) -> Array:
         array = array.astype(object)
     if array.dtype == dtype and (not is_text or all(isinstance(text, str) for text in array.flat)):
         return array
-    has_raw_bits = array.dtype.kind in "Vu" and array.dtype.itemsize == dtype.itemsize and array.dtype.names is None
-    if not has_raw_bits or dtype.isbuiltin == 1:  # `isbuiltin` is 1 for NumPy's own types
+    # `isbuiltin` is 2 for types of ml_dtypes, which have the kind V, too.
+    is_raw = array.dtype.kind in "Vu" and array.dtype.isbuiltin != 2 and array.dtype.names is None
+    if not is_raw or array.dtype.itemsize != dtype.itemsize or dtype.isbuiltin != 2:
         elements = "text" if is_text else f"{dtype} elements"
         kind = "objects that are not all str" if array.dtype == dtype else str(array.dtype)
         raise UsageError(f"input {name!r} needs {elements}, got {kind}.")

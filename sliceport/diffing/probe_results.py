@@ -187,14 +187,16 @@ class _Results:
         """Report the node at fault if it fails alone. Otherwise plan the next round, or end without a node."""
         failing = [cut for cut, each in verdicts.items() if each is not None]
         sizes = [cut.size for cut in failing if cut.kind == "prefix"]
+        high = min(sizes, default=state.high)
+        right = [cut.size for cut, each in verdicts.items() if each is None and cut.kind == "prefix"]
+        # A right prefix that is longer than a failing one does not narrow the range.
+        low = max([state.low, *(size for size in right if size < high)])
+        if not sizes and self.missing_count:  # a cut that did not run may be the one that fails
+            return self._plan_next_round(report, replace(state, low=low))
         if not sizes and state.front:  # the failure needs nodes before the front, so the next round includes them
             return self._plan_next_round(report, replace(state, front=0))
         if not sizes:
             return self._build_reading(report, "no part of the model that was cut out fails like the whole")
-        high = min(sizes)
-        right = [cut.size for cut, each in verdicts.items() if each is None and cut.kind == "prefix"]
-        # A right prefix that is longer than a failing one does not narrow the range.
-        low = max([state.low, *(size for size in right if size < high)])
         last_node = [self.path.numbers[high - 1]]
         alone = next((cut for cut in failing if self.path.nodes_of(cut) == last_node), None)
         if low == high - 1 and alone is not None:
@@ -202,8 +204,9 @@ class _Results:
         # Plan the last round if one node remains, or if a complete round has not narrowed the range.
         if low == high - 1 or ((low, high) == (state.low, state.high) and not self.missing_count):
             return self._plan_next_round(report, replace(state, low=low, high=high, is_last=True))
-        # A prefix begins at the front, a few right nodes before the range, because the failure may need these nodes.
-        # If a round after the first began at front 0, the front stays 0, as it may have been moved back (see above).
+        # A prefix begins at the front, which is before the range by as many nodes as the range has, but at least
+        # `WAYS`, because the failure may need these nodes. If a round after the first began at front 0, the front stays
+        # 0, as it may have been moved back (see above).
         may_move_front = state.round == 1 or state.front > 0
         front = max(0, low - max(high - low, WAYS)) if may_move_front else 0
         return self._plan_next_round(report, replace(state, low=low, high=high, front=front))

@@ -314,7 +314,8 @@ class Search:
         """Compare the outputs that both engines return for a case, or return the failure of the engine `bad`.
 
         The result is empty if the engine `good` fails. It is also empty if the case runs, but the whole model does not,
-        because then outputs do not matter. If `tolerance_for` is None, all outputs have the tolerance of the search.
+        because then outputs do not matter. If `tolerance_for` is None, the tolerance of the search stands for its
+        results; see `Case.compare`.
         """
         model = case.model
         actual = self._bad.try_run(model, case.inputs)
@@ -375,12 +376,15 @@ def _search(
     draws them, with a note.
     """
     case = Search(graph, bad, good, values, failure, tolerance).run()
-    # Other numbers do not explain a failed run, and cannot be given to a body. After a time-out, suspects remain.
+    # Other numbers do not explain a failed run, and cannot be given to a body. Suspects remain if the time is over.
     if case is None or case.failure.is_of_run or case.scope or case.suspects:
         return case
     drawn = {name for node in case.nodes if node.is_random for name in node.writes} - values.keys()
-    numbers = compute(graph, good, values, drawn) if drawn else None
-    if numbers is None:
-        return case
-    values |= numbers
-    return _search(graph, bad, good, values, failure, tolerance) or replace(case, note=RANDOM_NOTE)
+    try:
+        numbers = compute(graph, good, values, drawn) if drawn else None
+        if numbers is None:
+            return case
+        values |= numbers
+        return _search(graph, bad, good, values, failure, tolerance) or replace(case, note=RANDOM_NOTE)
+    except BudgetSpent as spent:
+        return replace(case, note=f"{spent}: this node draws random numbers, and another node may differ")

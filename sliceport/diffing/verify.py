@@ -366,9 +366,10 @@ def find_inputs_that_run(
 
 
 def _shapes_to_try(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return three sets of shapes, each including `shapes`. Sizes of open axes are primes, then smaller primes, then 1.
+    """Return three sets of shapes, each including `shapes`.
 
-    Return an empty list if `shapes` contains all inputs with open axes.
+    The sizes of open axes are primes by `choose_sizes`, then other primes, then 1. Return an empty list if `shapes`
+    contains all inputs with open axes.
     """
     ones = fill_sizes(declared, shapes, 1)
     if not ones:

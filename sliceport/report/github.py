@@ -25,7 +25,7 @@ def github_text(results: Sequence[Result]) -> str:
             level = "notice" if group.is_reported else LEVELS[group.kind]
             title = f"{'reported, not tested' if group.is_reported else group.kind}: {group.rule}"
             lines.append(_format_command(level, group.model, title, f"{group} ({', '.join(group.nodes)})"))
-        lines.append(f"{printable(result['model'])}: {summarize(result)}")  # no command, so not escaped
+        lines.append(f"{printable(result['model'])}: {summarize(result)}")  # no command, so a % is not escaped
     return "\n".join(lines)
 
 

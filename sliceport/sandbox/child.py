@@ -51,7 +51,10 @@ this_process = _ThisProcess()
 
 
 def is_expendable() -> bool:
-    """Return whether a crash of this process is harmless: `call_with_retry` then repeats the call, isolated."""
+    """Return whether code that may crash can run in this process: it is a child, and its call is not isolated.
+
+    After a crash, `call_with_retry` repeats the call, isolated.
+    """
     return this_process.is_child and not this_process.is_isolated
 
 

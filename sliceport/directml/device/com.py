@@ -96,7 +96,7 @@ class OperatorFactory:
     def __init__(self, dml: ComObject) -> None:
         self.dml = dml
 
-    def create_operator(self, address: int) -> int:
+    def try_operator(self, address: int) -> int:
         """Create and release the operator of the DML_OPERATOR_DESC at `address`. Return the HRESULT, 0 for success."""
         try:
             self.new_operator(address)  # the result is not kept, so the operator is released

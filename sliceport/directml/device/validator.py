@@ -94,7 +94,7 @@ def _call_in_child(function: Callable[..., int], library_folder: Path, *args: Op
 
 def _create_operator(library_folder: Path, operator: Operator) -> int:
     native = to_native(operator)
-    return _operator_factory(library_folder).create_operator(native.address)
+    return _operator_factory(library_folder).try_operator(native.address)
 
 
 def _feature_level(library_folder: Path) -> int:

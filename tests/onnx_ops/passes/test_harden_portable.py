@@ -222,6 +222,17 @@ def test_metadata_of_tensors_and_values_stay_where_the_operator_set_is_raised() 
         assert after.count(line) == before.count(line) > 3
 
 
+def test_metadata_of_nodes_without_a_first_output_stay_where_the_operator_set_is_raised() -> None:
+    weights = ", ".join(f"float[1, 4, 1] {name} = {{1, 1, 1, 1}}" for name in "wr")
+    nodes = "a0, a = LSTM<hidden_size = 1>(x, w, r)  b0, b = LSTM<hidden_size = 1>(x, w, r)"
+    proto = parse(f"(float[3, 1, 1] x) => (float[i, j, k] a, float[i, j, k] b) <{weights}> {{ {nodes} }}", 8)
+    for node in proto.graph.node:
+        node.output[0] = ""
+        node.metadata_props.add(key="origin", value=node.output[1])
+    kept = to_proto(raise_opset(from_proto(proto), 13)).graph.node
+    assert [node.metadata_props[0].value for node in kept if node.op_type == "LSTM"] == ["a", "b"]
+
+
 def test_reference_to_an_attribute_outside_a_function_leaves_the_operator_set() -> None:
     nodes = "y = Softmax<axis = 1>(x)  z = Slice<starts = [0], ends = [1]>(x)"
     proto = parse(f"(float[2, 3, 4] x) => (float[2, 3, 4] y, float[a, b, c] z) {{ {nodes} }}", 9)

@@ -54,7 +54,7 @@ def given(kind: TensorProto.DataType, array: npt.NDArray[Any]) -> npt.NDArray[An
 def test_arrays_of_other_element_types_are_refused(kind: TensorProto.DataType, array: npt.NDArray[Any]) -> None:
     wanted = KINDS[kind]
     is_lacked = kind in (TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN, TensorProto.INT4)
-    is_raw = is_lacked and array.dtype.kind in "Vu" and array.itemsize == wanted.itemsize
+    is_raw = is_lacked and array.dtype.char in "VBHIL" and array.itemsize == wanted.itemsize
     if array.dtype == wanted or is_raw or (wanted.kind == "O" and array.dtype.kind == "U"):
         assert given(kind, array).dtype == wanted
         return

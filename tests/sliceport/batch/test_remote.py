@@ -172,6 +172,20 @@ def test_digests_of_a_model_that_is_also_a_data_file_are_cached(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need privileges there")
+@pytest.mark.parametrize(
+    ("url", "path", "named"),
+    [
+        ("https://a/b", "https://a/b/m.onnx", "https://a/b/m.onnx"),
+        ("simplecache::https://a/b", "https://a/b/m.onnx", "simplecache::https://a/b/m.onnx"),
+        ("simplecache::s3://a/b", "a/b/m.onnx", "simplecache::s3://a/b/m.onnx"),
+        ("zip://b/*::s3://a.zip", "b/m.onnx", "zip://b/m.onnx::s3://a.zip"),
+        ("memory://b", "/b/m.onnx", "memory://b/m.onnx"),
+    ],
+)
+def test_url_of_a_path_keeps_the_caches_of_the_source(url: str, path: str, named: str) -> None:
+    assert file_systems.to_url(url, path) == named
+
+
 def test_links_to_folders_are_not_followed_at_urls(tmp_path: Path) -> None:
     (tmp_path / "a.onnx").touch()
     (tmp_path / "loop").symlink_to(".")

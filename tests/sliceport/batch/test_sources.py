@@ -224,6 +224,9 @@ class TestFiles:
     def test_a_name_that_no_file_can_have_is_bad(self, name: str) -> None:
         assert reasons(name) == [f"source {name!r} is not the name of a file."]
 
+    def test_list_that_no_file_can_be_is_bad(self) -> None:
+        assert reasons("@a\0b") == ["list '@a\\x00b' cannot be read (embedded null byte)."]
+
 
 class TestLists:
     def test_each_line_is_a_source(self, folder: Path) -> None:

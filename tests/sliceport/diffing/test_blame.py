@@ -14,6 +14,7 @@ from planted_faults import CHAIN, Differ, Fault, both, compare_models, names, pa
 
 from sliceport.diffing.difference import Tolerance
 from sliceport.diffing.search import RANDOM_NOTE
+from sliceport.diffing.side import Budget, BudgetSpent
 from sliceport.errors import ModelError
 from sliceport.report.diff import diff_text
 
@@ -48,6 +49,20 @@ def test_random_numbers_that_are_the_only_difference_are_noted(differ: Differ, i
     report = compare_models(graph, other, tmp_path) if is_pair else differ(graph, draw_others)
     assert names(report) == ["r"]
     assert part_of(report).case.note == RANDOM_NOTE
+
+
+def test_random_node_is_reported_when_the_time_ends(differ: Differ, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = NOISY.replace("1e-5", "1.0")
+    most_runs = differ(graph, draw_others).runs - 1  # the last run is in the second search
+
+    def remaining(budget: Budget) -> None:
+        if budget.runs >= most_runs:
+            raise BudgetSpent("the time is over")
+
+    monkeypatch.setattr(Budget, "remaining", remaining)
+    report = differ(graph, draw_others)
+    assert names(report) == ["r"]
+    assert part_of(report).case.note.startswith("the time is over: ")
 
 
 def vary(amount: float) -> Fault:

@@ -228,6 +228,25 @@ def test_nan_is_named(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "computed nan, expected" in part.case.failure.message
 
 
+@pytest.mark.parametrize("kept", [0, 1, 2, 8])
+@pytest.mark.parametrize("number", [10, 40])
+def test_probe_that_is_stopped_early_goes_on(
+    number: int, kept: int, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = node_of(model, number).name
+    monkeypatch.setenv("LIE", f"always {name}")
+    probe(model, tmp_path / "1", **SHAPES)
+    for count in range(1, 20):
+        results = run_here(tmp_path / str(count))
+        if count % 2 == 0:
+            damage(results, lambda data: data.update(cuts=dict([*data["cuts"].items()][:kept])))
+        reading = read_results(model, results)
+        if reading.next_round is None:
+            break
+        reading.next_round.write(tmp_path / str(count + 1))
+    assert part_of(reading.report).case.culprit.name == name
+
+
 def save(graph: str, place: Path, opset: int = 21, functions: str = "") -> Path:
     """Write a model in ONNX's text format, and return its file."""
     imports = f'<ir_version: 10, opset_import: ["" : {opset}, "f" : 1]>'
