@@ -63,7 +63,7 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         left, right = (tensors[index] for index in MATMULS[node.op_type])
         if left and right:
             has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
-            effects += find_empty_products(left, right, has_integers, [kind for kind, _ in fused])
+            effects += find_product_effects(left, right, has_integers, [kind for kind, _ in fused])
             terms = _find_empty_sum(left, right)
             if node.op_type != "MatMul" and not _is_product_empty(left, right, terms):
                 effects.append((defects.EMPTY_INTEGER_SUM, terms, _UNWRITTEN))
@@ -97,7 +97,7 @@ def _check_concat(tensors: Sequence[Dims], axis: int) -> Iterator[tuple[Defect, 
             yield defects.CONCAT_OF_EMPTY, "fragile", detail
 
 
-def find_empty_products(left: Dims, right: Dims, has_integers: bool, fused: Sequence[str]) -> Iterator[Effect]:
+def find_product_effects(left: Dims, right: Dims, has_integers: bool, fused: Sequence[str]) -> Iterator[Effect]:
     """Yield the defects that a product shows if a size is 0.
 
     Args:

@@ -135,8 +135,8 @@ def _replace_sub_byte(
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
     """Build a VariadicSplit for each sliced axis, and return the last node, which is a Convert.
 
-    Return None if the shape or an index is not known, if a step is not 1, if an axis is added or dropped, or if nothing
-    is selected from several axes. Raise InvalidSlice if the node breaks the rules of its operator.
+    Return None if the shape or an index is not known, if a step is not 1, if an axis is added or dropped, or if the
+    output is empty but not all of its sizes are 0. Raise InvalidSlice if the node breaks the rules of its operator.
     """
     try:
         _, (region,) = resolve(view.node)

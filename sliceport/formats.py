@@ -181,9 +181,9 @@ class NamesNodes(Protocol):
         """Return the ids that Model Explorer gives to the nodes of each graph.
 
         The keys are the ids of the graphs, and the main graph is first. The id of a body is the id of its node, a slash
-        and the attribute's name. The value of a key is a dict from the name of each node of this graph, and from the
-        names of its outputs, to the id of the node. If Model Explorer shows a body inside the main graph, the dict of
-        the main graph also has the nodes of the body. The id of the body and a slash then precede their names.
+        and the attribute's name. The value of a key is a dict. It maps names of nodes in this graph, and names of the
+        outputs of nodes, to the ids of the nodes. If Model Explorer shows a body inside the main graph, the dict of the
+        main graph also has the nodes of the body. The id of the body and a slash then precede their names.
 
         Raises:
             ModelError: The model cannot be read or represented.

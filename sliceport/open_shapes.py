@@ -35,7 +35,7 @@ def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[
     }
 
 
-def set_open_sizes(declared: DeclaredShapes, given: InputShapes, open_sizes: Any) -> dict[str, tuple[int, ...]]:
+def shapes_for_open_sizes(declared: DeclaredShapes, given: InputShapes, open_sizes: Any) -> dict[str, tuple[int, ...]]:
     """Return shapes for the inputs that have open axes, by `choose_sizes` for "primes", or else by `fill_sizes`.
 
     Raises:

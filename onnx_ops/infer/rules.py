@@ -167,7 +167,10 @@ def _infer_size(_: onnx.NodeProto, inputs: Sequence[Facts], __: int) -> list[Fac
 
 
 def _read_constant(node: onnx.NodeProto, *_: Any) -> list[Facts] | None:
-    """Read a Constant with its elements, which onnx does not infer. Return None for `sparse_value` and texts."""
+    """Read the type, shape and elements of a Constant. Return None if another attribute than in `_DTYPES` holds them.
+
+    onnx does not infer the elements. Those of strings and of large or external tensors are left out here, too.
+    """
     for attribute in node.attribute:
         if attribute.name == "value" and attribute.HasField("t"):
             tensor = attribute.t

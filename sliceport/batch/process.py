@@ -29,7 +29,7 @@ from sliceport.commands.command import load
 from sliceport.commands.outcome import Outcome
 from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory, list_causes
 from sliceport.formats import DeclaresShapes, declared_shapes, format_of
-from sliceport.open_shapes import set_open_sizes
+from sliceport.open_shapes import shapes_for_open_sizes
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.wording import command_line_spelling, describe_unforeseen
@@ -165,7 +165,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             options["inputs"] = {name: load_array(fetch(file, folder)) for name, file in options["inputs"].items()}
         if (open_sizes := options.pop("open_sizes", None)) is not None:
             known_shapes = {name: array.shape for name, array in (options.get("inputs") or {}).items()} | shapes
-            chosen = set_open_sizes(declared_shapes(identity.path), known_shapes, open_sizes)
+            chosen = shapes_for_open_sizes(declared_shapes(identity.path), known_shapes, open_sizes)
             chosen_shapes = {name: list(shape) for name, shape in chosen.items()}
         options["input_shapes"] = chosen_shapes | shapes
         with command_line_spelling():

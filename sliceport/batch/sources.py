@@ -49,11 +49,11 @@ def expand_sources(
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
-    Files and folders whose names begin with a dot are hidden. They are found by name. A pattern finds them if one of
-    its parts begins with a dot, such as `.*`. Parts before the first wildcard do not count. The models of a folder or
-    glob are sorted by name. Two names of one path are one model. A link to a model is another model. `leave_out` lists
-    paths and URLs of folders, such as the folder of the results. Such a folder is entered only if a source begins in
-    it.
+    Files and folders whose names begin with a dot are hidden. A source can name them, but a folder or a glob does not
+    find them, unless a part of the glob from its first wildcard on begins with a dot, such as `.*`. The models of a
+    folder or glob are sorted by name. Two names of one path are one model. A link to a model is another model.
+    `leave_out` lists paths and URLs of folders, such as the folder of the results. Such a folder is entered only if a
+    source begins in it.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.

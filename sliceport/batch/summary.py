@@ -117,7 +117,7 @@ class Summary:
         }
 
     def text(self, columns: int | None) -> str:
-        """Return the counts, and at most 20 models that need attention. Wrap all but the first lines to `columns`."""
+        """Return the counts, and at most 20 models that need attention. Tables and models are wrapped to `columns`."""
         parts = [*([f"incomplete: {self.gap}"] if self.gap else []), self.verdict_line()]
         for part, tallies in self.sorted_tallies():
             if tallies:

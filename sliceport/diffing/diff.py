@@ -351,9 +351,9 @@ def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
     """Run a failing part of a model, and return it with the results, the known defects and perhaps the cause."""
-    # These runs have no limit of time, because the search may have used up its budget.
     case, counterpart = located.case, located.counterpart
     good = good if located.expected is not None else _choose_good(case.graph, bad, good)
+    # The runs below have no limit of time, because the search may have used up its budget.
     bad, good = (replace(side, budget=Budget()) for side in (bad, good))
     model, cause = case.model, ""
     actual = bad.try_run(model, case.inputs)

@@ -115,7 +115,7 @@ class Pair:
         arrays = dict(compute_all(self._first, self._good, self.matches.runs[0], needed))
         # The parts are listed again, because `right` now grows with each part, so that later parts become smaller.
         for candidate in self._list_candidates(outputs, right):
-            located = self._locate(candidate, arrays, tolerance, right)
+            located = self._test_candidate(candidate, arrays, tolerance, right)
             if located is not None:
                 yield located
 
@@ -159,7 +159,7 @@ class Pair:
         rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
         if rest is None:
             return False
-        rest = replace(rest, has_fixed_shapes=True)  # as in `_locate`
+        rest = replace(rest, has_fixed_shapes=True)  # as in `_test_candidate`
         return not isinstance(self._bad.try_run(rest.model, rest.inputs), Failure)
 
     def _list_candidates(self, outputs: Sequence[str], right: Mapping[str, str]) -> Iterator[_Candidate]:
@@ -182,7 +182,7 @@ class Pair:
                 first_nodes = find_ancestors(self._first, [counterpart], set(known.values()))
                 yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
 
-    def _locate(
+    def _test_candidate(
         self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, right: dict[str, str]
     ) -> Located | None:
         """Run a part on values of the first model, and return the part if it fails or its value differs.

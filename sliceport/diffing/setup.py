@@ -12,7 +12,7 @@ from sliceport.diffing.side import Side, read_side
 from sliceport.engines.engine import Array
 from sliceport.errors import UsageError
 from sliceport.formats import InputShapes, declared_shapes, format_of
-from sliceport.open_shapes import set_open_sizes
+from sliceport.open_shapes import shapes_for_open_sizes
 from sliceport.wording import example_shapes, spell
 
 DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
@@ -36,7 +36,7 @@ def read_shapes(
     shapes = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
     declared = declared_shapes(model)
     if open_sizes is not None:
-        shapes |= set_open_sizes(declared, shapes, open_sizes)
+        shapes |= shapes_for_open_sizes(declared, shapes, open_sizes)
     open_inputs = {  # `example_shapes` takes no range of sizes, so a range becomes None
         name: None if dims is None else [dim if isinstance(dim, int | str) else None for dim in dims]
         for name, dims in declared.items()

@@ -13,7 +13,7 @@ from running import as_arrays
 from sessions import open_session
 
 import sliceport
-from onnx_ops.empty_sizes import find_empty_products
+from onnx_ops.empty_sizes import find_product_effects
 from sliceport.defects.defect import version_key
 
 NEEDS_1_29 = pytest.mark.skipif(version_key(ort.__version__) < (1, 29), reason="integers are unwritten, too")
@@ -73,7 +73,7 @@ def test_product_of_every_shape_is_named_if_wrong(element: str, ranks: tuple[int
         ends = any(kind == "batch" and each.shape[0] == 0 for kind, each in zip(fused, stored, strict=True))
         if right is None or ends:
             continue
-        effects = find_empty_products(shapes[0], shapes[1], element == "int64", fused)
+        effects = find_product_effects(shapes[0], shapes[1], element == "int64", fused)
         named = {
             (defect.id, "fails" if effect == "fails" else "wrong")
             for defect, size, effect in effects
