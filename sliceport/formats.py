@@ -143,9 +143,10 @@ class Format(Protocol):
         """Simplify the slicing of a model by `passes`; None means the default passes. See `harden` for `output`."""
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
-        """Rewrite the nodes that the engine `target` computes wrongly or refuses, or that `target` has other forms for.
+        """Rewrite the nodes that the engine `target` computes wrongly or refuses.
 
-        Write the changed model, or return it as an object if `output` is None.
+        A target can also be a form, such as `portable`: then all slicing nodes get this form. Write the changed model,
+        or return it as an object if `output` is None.
         """
 
 

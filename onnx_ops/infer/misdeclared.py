@@ -135,7 +135,8 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
         at_declared = try_sizes(fixed_sizes)
         if not (at_declared.contradicted or at_declared.has_failed):
             # The model runs at the declared sizes. Some exporters fix a size and leave its symbol in the inputs. Then
-            # the model fails at any other size, and the declared numbers are right (case 4).
+            # the model fails at any other size, and the declared numbers are right (case 4). They are not reported, but
+            # also not used, because the symbol in the inputs stays open.
             is_reported = not try_sizes({symbol: size + 1 for symbol, size in fixed_sizes.items()}).has_failed
     if contradicted and (symbols or first.is_bound):
         # The inputs may have been changed after the export, so the numbers of custom operators may be wrong, too.

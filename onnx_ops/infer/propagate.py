@@ -77,7 +77,7 @@ def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         by the values of its subgraphs in the order of its attributes.
 
     Raises:
-        RecursionError: The graphs are nested too deep.
+        RecursionError, google.protobuf.message.DecodeError: The graphs are nested too deep.
     """
 
     def run(trust: Trust, sizes: Mapping[str, int] | None = None) -> _Propagation:

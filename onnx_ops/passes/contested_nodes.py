@@ -32,7 +32,7 @@ def ready_for_passes(model: ir.Model) -> Iterator[None]:
 
 
 def unmark(model: ir.Model, keys: Sequence[str] = (CONTESTED, ORIGIN, USED, _NUMBER)) -> None:
-    """Remove marks from the `meta` of nodes, by default all marks that passes set on nodes, such as `CONTESTED`."""
+    """Remove marks from the `meta` of nodes. By default, remove all marks but that of `mark_new`."""
     for node, _ in nodes_with_opsets(model):
         for key in keys:
             node.meta.pop(key, None)

@@ -190,7 +190,8 @@ def _collect_values(
     values = _capture(outputs) | {name: Captured.of(inputs[name]) for name in read_names & inputs.keys()}
     for name in read_names - values.keys():
         if name not in model.graph.initializers:
-            raise ModelError(f"onnxruntime does not return {name!r} to Python, because an input has strings.")
+            reason = "its type has no NumPy type, and an input of the model has strings"
+            raise ModelError(f"onnxruntime cannot return {name!r} to Python: {reason}.")
         tensor = model.graph.initializers[name].const_value
         if tensor is None:
             raise ModelError(f"initializer {name!r} has no data.")

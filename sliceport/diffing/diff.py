@@ -296,7 +296,8 @@ class _Comparison:
     ) -> Iterator[tuple[Failure, Located | None]]:
         """Yield each failure with the part that causes it, or with None. Add sentences about the search to `notes`.
 
-        Yield nothing if the two models share no values that can be matched, unless outputs differ by a single node.
+        If no computed values of the two models match, yield nothing, unless a single node computes an output that
+        differs.
         """
         if self.first is self.second or isinstance(run.expected, Failure):
             yield from self._locate_in_one_model(run, failures)

@@ -148,7 +148,7 @@ class Graph(ModelToRun, Protocol):
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the bodies of a control flow node with their inputs, such as one for each iteration of a Loop.
 
-        Yield nothing for other nodes. The last one may be a body that the node does not run; see `Body.is_run`.
+        The last body may be one that the node does not run; see `Body.is_run`. Yield nothing for other nodes.
 
         Args:
             node: The number of the node.

@@ -314,8 +314,8 @@ class Search:
         """Compare the outputs that both engines return for a case, or return the failure of the engine `bad`.
 
         The result is empty if the engine `good` fails. It is also empty if the case runs, but the whole model does not,
-        because then outputs do not matter. If `tolerance_for` is None, the tolerance of the search stands for its
-        results; see `Case.compare`.
+        because then outputs do not matter. `Case.compare` uses `tolerance_for`. If this is None, its result is the
+        tolerance of the search for every output.
         """
         model = case.model
         actual = self._bad.try_run(model, case.inputs)

@@ -88,7 +88,7 @@ class WineRoot(HostBackend):
     def build(self, folder: Path, say: Progress) -> None:
         """Install Wine and DirectML, build the host program, remove the compiler, and make a Wine prefix."""
         home, compiler = self.program_folder(folder), folder / "mingw"
-        self._unpack_packages(folder, compiler, say)
+        self._download_packages(folder, compiler, say)
         _write_system_files(folder)
         home.mkdir(parents=True)
         install_libraries(home, say)
@@ -102,8 +102,8 @@ class WineRoot(HostBackend):
         say("making a Wine prefix")
         _make_prefix(folder, home / "prefix")
 
-    def _unpack_packages(self, root: Path, compiler: Path, say: Progress) -> None:
-        """Unpack the files that DirectML needs into `root`, and the compiler into `compiler`."""
+    def _download_packages(self, root: Path, compiler: Path, say: Progress) -> None:
+        """Download packages, unpack the files that DirectML needs into `root`, and the compiler into `compiler`."""
         mirror = find_mirror()
         assert mirror is not None  # `missing_requirement` names a missing mirror, so that nothing is installed
         say("looking up packages")
