@@ -252,22 +252,22 @@ STAYS: Cases[str | None] = Cases(
         "siblings with a large gap": (
             "siblings",
             "y = Slice(x[4, 1024], [0], [1], [0], [1]); z = Slice(x, [3], [4], [0], [1])",
-            "would save no operator",
+            "so that a Split would not pay",
         ),
         "siblings with an open gap": (
             "siblings",
             "y = Slice(x[4, n], [0], [1], [0], [1]); z = Slice(x, [3], [4], [0], [1])",
-            "would save no operator",
+            "so that a Split would not pay",
         ),
         "siblings that overlap": (
             "siblings",
             "y = Slice(x[4], [0], [3], [0], [1]); z = Slice(x, [1], [4], [0], [1])",
-            "would save no operator",
+            "so that a Split would not pay",
         ),
         "siblings of few single indices": (
             "siblings",
             model("y0 = Gather(x[2, n], 0); y1 = Gather(x, 1)", outputs="y0 y1"),
-            "would save no operator",
+            "so that a Split would not pay",
         ),
         "siblings in a GLU": (
             "siblings",
