@@ -334,7 +334,7 @@ class _Checker:
             if name and count > 1 and self._opset >= NUM_OUTPUTS_OPSET and "num_outputs" in node.attributes:
                 detail = f"one of the {count} parts is empty for some sizes of {name}, such as 1"
                 yield onnxruntime_defects.EMPTY_LAST_PART, "fragile", detail
-            elif name and count > 1 and not _is_not_constant(node, 1):
+            elif name and count > 1 and not _is_input_computed(node, 1):
                 yield validity.UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
             return
         if name:
@@ -365,13 +365,13 @@ def _with_reports(defects: Defects) -> _Findings:
 
 def _check_computed_parameters(node: NodeView) -> _Findings:
     """Find the `REPORTED` defects of a Slice whose steps or ends are computed when the model runs."""
-    if _is_not_constant(node, _STEPS):
+    if _is_input_computed(node, _STEPS):
         yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
-    if _is_not_constant(node, _ENDS):
+    if _is_input_computed(node, _ENDS):
         yield REPORTED["bounds at run time"], "defect", ""
 
 
-def _is_not_constant(node: NodeView, index: int) -> bool:
-    """Return whether an input of a node is given and not a constant."""
+def _is_input_computed(node: NodeView, index: int) -> bool:
+    """Return whether an input of a node is present and not a constant."""
     value = node.inputs[index] if index < len(node.inputs) else None
     return value is not None and constant(value) is None

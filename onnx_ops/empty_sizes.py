@@ -121,8 +121,9 @@ def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tup
     """Yield each size that has a wrong effect if it is 0, and the effect. Leave out what depends on an unknown size."""
     terms = _find_empty_sum(left, right)
     batch_axes = _pair_batch_axes(left, right)
-    # onnxruntime joins the rows of all matrices on the left if the tensor on the right is one matrix. It finds this out
-    # by products of sizes, which are 0 for matrices without rows, so several of these also count as one.
+    # onnxruntime joins the rows of all matrices on the left if the tensor on the right is a single matrix. To test
+    # this, it compares two products of sizes. Both are 0 if the matrices on the right have no rows, so that several
+    # matrices without rows pass the test, too.
     can_join = len(left) >= len(right) >= 2 and not fused[0] and fused[1] != "batch"
     is_joined = can_join and all(size in (1, None) for size in right[:-2])
     rows = right[-1] if fused[1] else terms  # of the matrices on the right, before a fused Transpose

@@ -114,10 +114,11 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
 
 
 def _runs_all_iterations(iterator: ov.Node) -> bool:
-    """Return whether the CPU plugin runs all iterations of a TensorIterator, or drops a node that has no effect.
+    """Return whether the CPU plugin runs all iterations of a TensorIterator. If it drops the node, return True.
 
-    The plugin also drops inputs that the body does not read. If no sliced input is left, it runs one iteration, and if
-    no input at all is left, it crashes. With a single iteration, or without sliced inputs, any input is enough.
+    The plugin drops the inputs that the body does not read. If it has dropped all sliced inputs, it runs only one
+    iteration, and if it has dropped all inputs, it crashes. So the body must read a sliced input. If there is only one
+    iteration, or if no input is sliced, it may read any input instead.
     """
     body, outputs = iterator.get_function(), iterator.get_output_descriptions()
     ports = iterator.get_input_descriptions()

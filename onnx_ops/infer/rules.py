@@ -234,7 +234,10 @@ def _read_list(inputs: Sequence[Facts], index: int) -> tuple[int, ...] | None:
 
 
 def _read_partly_open_list(inputs: Sequence[Facts], index: int) -> list[int | None] | None:
-    """Return the elements of a short list with unknown elements, None for each. Return None for other inputs."""
+    """Return the elements of a short list, None for each unknown one. Return None if all elements are known.
+
+    Also return None if the input is not a short list.
+    """
     if index >= len(inputs) or inputs[index].data is not None:
         return None
     integers = inputs[index].list_integers()

@@ -69,8 +69,8 @@ def _linear_naming(model: ir.Model) -> Iterator[None]:
     Two functions of the inliner are replaced. One of them tries all numbers from 2 on for each name. The other one
     compares every pair of functions to abbreviate their names, but no name in the model depends on the abbreviations.
 
-    The new names avoid all names in subgraphs of the main graph. The inliner itself avoids only names that it has
-    already seen, and it names the values of an inlined call before it reads the subgraphs that follow.
+    The new names avoid the names of all values in subgraphs of the main graph. The inliner itself avoids only names
+    that it has already seen, and it names the values of an inlined call before it reads the subgraphs that follow.
     """
     bodies = [graph for graph in graphs_outside_functions(model) if graph is not model.graph]
     body_names = {value.name for graph in bodies for value in (*graph.inputs, *graph.initializers.values())}

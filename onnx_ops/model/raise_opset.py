@@ -178,8 +178,8 @@ def _passes_strict_inference(model: onnx.ModelProto) -> bool:
 def _copy_annotations(before: ir.Graph, after: ir.Graph) -> None:
     """Copy what the converter drops (see `raise_opset`) from a graph to the converted graph, and share the tensors.
 
-    Subgraphs are included. Values correspond if they have the same name. Nodes correspond if the first output that the
-    node in `after` names has the name of an output of the node in `before`.
+    Subgraphs are included. Values correspond if they have the same name. A node in `after` corresponds to the node in
+    `before` that has an output of the same name as its first output, not counting outputs that are left out.
     """
     after.metadata_props.update(before.metadata_props)
     values = {value.name: value for value in _list_values(before)}

@@ -285,8 +285,8 @@ class PortableSplitPass(PortablePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         sizes = self.sizes(data)
-        # A Split that engines read differently is read as in the standard. onnxruntime fails on it, so the result of no
-        # model that runs there changes.
+        # If engines read the Split differently, the standard counts. onnxruntime fails on such a Split, so each model
+        # that runs there keeps its results.
         spec = split_spec_with_open_sizes(node, opset, sizes)
         used = [output for output in node.outputs if is_used(output)]
         # The Split stays a Split if it has several parts, all are read, none is empty, and the target has Split.

@@ -268,8 +268,8 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
         key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}'
         # One comma goes with the key: the comma after the first key, or the comma before a later key.
         as_key = rf"(?<=\{{){key}(?:, |(?=}}))|, {key}(?=[,}}])"
-        # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash. Only a
-        # value after `=` begins with `-`, because the next option does.
+        # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash. A word
+        # that begins with `-` is the next option, but a value after `=` may begin with `-`.
         count = "{0}" if value is True else "*" if isinstance(value, dict | list) else "?"
         words = rf"""(?:=[^\s"\\]*|(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*)){count})"""
         as_flag = rf""" (?:'--{flag}=[^']*'|--{flag}{words})(?=[\s"\\]|$)"""

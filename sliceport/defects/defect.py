@@ -254,7 +254,10 @@ class Defect:
 
     @property
     def remedy(self) -> str:
-        """The workaround. Before it, if `_HANDLINGS` has `handling`, the clause that it has there."""
+        """The workaround, after the clause in `_HANDLINGS`, if there is one for `handling`.
+
+        A clause says why `harden` leaves a contested node.
+        """
         handling = _HANDLINGS.get(self.handling, "")
         if self.is_contested and self.handling == "named":
             return f"{handling}, {_CONTESTED}; {self.workaround}"

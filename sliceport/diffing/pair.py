@@ -214,8 +214,8 @@ class Pair:
     def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
         """Search the runs of the bodies of a control flow node in order, and return the first part that differs.
 
-        Return `located` if no part of a body differs, if a body does not run alone, or if `located` and its counterpart
-        are not one control flow node each.
+        Return `located` if no part of a body differs, if a body does not run alone although the node runs, or if
+        `located` and its counterpart are not one control flow node each.
         """
         case, counterpart = located.case, located.counterpart
         assert counterpart is not None

@@ -162,9 +162,10 @@ class StridedCopy:
     def _is_contiguous(self, axis: int) -> bool:
         """Whether the stride of `axis` equals the extent of the next axis, in the input and in every output.
 
-        In an output, an axis with one selected index has no stride that matters. If the next axis is like that, nothing
-        is compared. If `axis` is, the stride of the nearest outer axis with several indices is compared instead, unless
-        an axis in between is not contiguous in the input. Otherwise, both axes would be merged without a comparison.
+        In an output, the stride of an axis matters only if several indices of the axis are selected. So if one index of
+        the next axis is selected, nothing is compared. If one index of `axis` is selected, the nearest outer axis with
+        several indices is compared in its place, because merging the axes one by one would join this axis to the next
+        one. The search for this axis ends where the input is not contiguous, because no more axes are merged there.
         """
         inner = axis + 1
         if not self._is_contiguous_in_input(axis):

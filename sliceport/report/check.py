@@ -87,7 +87,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def group_findings(result: Result) -> list[Group]:
-    """Group findings by kind, rule, operator and detail. Groups that are known only from users' reports come last."""
+    """Group findings by kind, rule, operator and detail. Groups with `is_reported` come last."""
     nodes: dict[tuple[str, ...], list[str]] = {}
     for finding in result["findings"]:
         key = (finding["kind"], finding["rule"], finding["op"], finding["detail"])
