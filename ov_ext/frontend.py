@@ -22,7 +22,7 @@ def register(core: ov.Core) -> None:
     """Let a Core read IR files and import compiled models that contain operators of ov_ext.
 
     The Core then also reads ONNX Slice and `ov_ext::StridedSlice` as these operators. `backend` chooses between the
-    operators in C++ and in Python. Models that hold operators of the kind not chosen run as well.
+    operators in C++ and in Python. A model that already contains operators of the other kind runs as well.
 
     Args:
         core: The Core. Registering twice does no harm.

@@ -74,7 +74,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         *_find_forbidden_shapes(nodes, facts),
     ]
     if optimizer == ONNXSCRIPT:
-        _declare_data_of_flattens(nodes, facts)
+        _declare_shapes_before_flattens(nodes, facts)
         hidden += _find_miscompiled_by_onnxscript(nodes, facts, standard_opset(model.opset_imports))
     elif optimizer == ONNXSLIM:
         hidden += _find_miscompiled_by_onnxslim(nodes, standard_opset(model.opset_imports))
@@ -187,7 +187,7 @@ def _find_forbidden_shapes(nodes: Iterable[ir.Node], facts: FactsByValue) -> Ite
                 yield node
 
 
-def _declare_data_of_flattens(nodes: Iterable[ir.Node], facts: FactsByValue) -> None:
+def _declare_shapes_before_flattens(nodes: Iterable[ir.Node], facts: FactsByValue) -> None:
     """Declare the inferred shape of each Flatten's data.
 
     Without it, onnxscript may replace the Flatten by a Reshape to [0, -1], which fails where a size is 0.

@@ -93,7 +93,10 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def _describe_problem(folder: Path, record: dict[str, Any], openvino: str) -> str | None:
-    """Return why the release `openvino` cannot use the library in `folder`, as a sentence's end, or None if it can."""
+    """Return why OpenVINO of the version `openvino` cannot use the library in `folder`, or None if it can.
+
+    The reason is the end of a sentence about the library.
+    """
     if record.get("openvino") != openvino:
         return f"is built for openvino {record.get('openvino')} and not for {openvino}, which is loaded"
     if record.get("sources") != hash_sources():

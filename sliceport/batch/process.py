@@ -74,7 +74,7 @@ def process_model(job: Job, task: Task, scratch: Path, stop_event: threading.Eve
 def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -> Done:
     """Look up the outcome of a model, and run the command if none is stored. Raise the errors of `process_model`."""
     look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION  # for importing modules
-    identity = Identity("", task.location)  # its key is empty until `_look_up` succeeds
+    identity = Identity("", task.location)  # `_look_up` finds the key
     done: Done | None
     try:
         identity, done = _call(stop_event, _look_up, job, task, folder, timeout=look_up_timeout, memory=job.memory)
@@ -88,13 +88,13 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
             raise RunStopped from None
         raise UsageError(f"a process for '{task.model}' {error}.") from None
     except Exception as error:
-        is_death = isinstance(error, ChildDied | MemoryError)
+        is_death, is_looked_up = isinstance(error, ChildDied | MemoryError), bool(identity.key)
         if is_death and stop_event.is_set():
             raise RunStopped from None
-        if identity.key and not is_death:
+        if is_looked_up and not is_death:
             raise  # `_execute` catches errors of the model, so this one means that the result cannot be stored
         outcome = _describe_failure(job, error)
-        if not identity.key or isinstance(error, ChildLost):  # cannot be stored, or the machine caused it
+        if not is_looked_up or isinstance(error, ChildLost):  # cannot be stored without a key, or the machine caused it
             return _report_unstored(job, task, identity, folder, outcome)
         return _store_result(job, task, identity, folder, outcome)
 

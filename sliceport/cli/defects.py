@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """List the defects. Without --engine, JSON has all defects, and text only those of the engines that tests run."""
+    """List the defects of --engine. Without it, JSON has all defects, and text only those of engines in `TITLES`."""
     from sliceport.defects.table import defects_of, to_json
     from sliceport.report.defects import defects_text
 

@@ -195,12 +195,14 @@ class Search:
         assert best is not None
         remaining = [i for i in best.numbers if i not in removed]
         written = {name for i in remaining for name in self._graph.nodes[i].writes}
-        # A run may fail at a node that no output needs, but an output can only differ if a remaining node writes it.
-        if not remaining or not (best.failure.is_of_run or written.issuperset(best.outputs)):
+        # If outputs differ, the nodes that write them must remain. If a run fails, any nodes may remain, because the
+        # node at fault may be one that no output needs.
+        must_write_outputs = not best.failure.is_of_run
+        if not remaining or (must_write_outputs and not written.issuperset(best.outputs)):
             return False
         values = self._compute_boundary(best, remaining)
-        # A further output may make the failure vanish. So the case keeps the outputs that remaining nodes write.
-        # `_try_part` chooses outputs if no such output remains.
+        # The case gets no new outputs, because these may make the failure vanish. Only if none of its outputs remains,
+        # `_try_part` chooses outputs.
         outputs = [name for name in best.outputs if name in written]
         return values is not None and self._try_part(remaining, values, outputs or None)
 

@@ -210,15 +210,7 @@ class StridedCopy:
         selected, output_strides = [], []
         for ranges, strides, counts in zip(self.selected, self.output_strides, self.counts, strict=True):
             indices = ranges[inner]
-            if indices.step != 1 or indices.start % group or (len(indices) > 1 and strides[inner] != 1):
-                return None
-            # A partial last group must stand at the end of the input's axis. Nothing may follow it in the output, so
-            # every outer axis must have one index.
-            may_be_partial = indices.stop == size and all(count == 1 for count in counts[:inner])
-            if len(indices) % group and not may_be_partial:
-                return None
-            outer_strides = zip(strides[:inner], counts[:inner], strict=True)
-            if any(stride % group for stride, count in outer_strides if count > 1):
+            if not _has_whole_groups(indices, strides, counts, size, group):
                 return None
             selected.append((*ranges[:inner], range(indices.start // group, -(-indices.stop // group))))  # rounded up
             output_strides.append((*(stride // group for stride in strides[:inner]), 1))
@@ -240,6 +232,22 @@ def _align_strides(region: Region, strides: Sequence[int]) -> tuple[int, ...]:
     # A region adds or drops only axes of size 1, so its ranges and output axes longer than 1 correspond in order.
     strides_of_longer = iter([stride for size, stride in zip(region.output_shape, strides, strict=True) if size != 1])
     return tuple(1 if len(selected) == 1 else next(strides_of_longer) for selected in region.ranges)
+
+
+def _has_whole_groups(indices: range, strides: Sequence[int], counts: Sequence[int], size: int, group: int) -> bool:
+    """Return whether an output takes whole groups of elements from the innermost axis of the input, of size `size`.
+
+    `indices` are those of this axis. `strides` and `counts` are those of all axes of the output.
+    """
+    if indices.step != 1 or indices.start % group or (len(indices) > 1 and strides[-1] != 1):
+        return False
+    # A partial last group must stand at the end of the input's axis. Nothing may follow it in the output, so every
+    # outer axis must have one index.
+    may_be_partial = indices.stop == size and all(count == 1 for count in counts[:-1])
+    if len(indices) % group and not may_be_partial:
+        return False
+    outer_strides = zip(strides[:-1], counts[:-1], strict=True)
+    return not any(stride % group for stride, count in outer_strides if count > 1)
 
 
 def _take_innermost_stride(group: range, counts: Sequence[int], strides: Sequence[int]) -> int:

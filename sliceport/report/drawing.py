@@ -126,4 +126,6 @@ def _make_boxes(case: Case, wrong: Collection[str]) -> list[Box]:
 
 def _clip(text: str) -> str:
     """Replace the middle of a long text by `…`; keep twice as much of the end as of the beginning."""
-    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT // 3]}…{text[1 - _MAX_TEXT * 2 // 3 :]}"
+    head = _MAX_TEXT // 3
+    tail = _MAX_TEXT - head - 1  # 1 for the `…`
+    return text if len(text) <= _MAX_TEXT else f"{text[:head]}…{text[-tail:]}"
