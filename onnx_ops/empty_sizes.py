@@ -111,10 +111,12 @@ def find_product_effects(left: Dims, right: Dims, has_integers: bool, fused: Seq
     # MatMulInteger and QLinearMatMul itself.
     reported = [(size, effect) for size, effect in effects if not (has_integers and effect == _UNWRITTEN)]
     for size, effect in reported:
-        yield defects.EMPTY_BATCH if effect == "fails" else defects.EMPTY_SUM, size, effect
-    for size, effect in _find_effects(left, right, fused) if any(fused) else ():
-        if (size, effect) not in reported:
-            yield defects.FUSED_EMPTY_PRODUCT, size, effect
+        defect = defects.EMPTY_BATCH if effect == "fails" else defects.EMPTY_SUM
+        yield defect, size, effect
+    if any(fused):  # onnxruntime fuses no products of integers
+        for size, effect in _find_effects(left, right, fused):
+            if (size, effect) not in reported:
+                yield defects.FUSED_EMPTY_PRODUCT, size, effect
 
 
 def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tuple[Dim, str]]:

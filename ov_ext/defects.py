@@ -246,7 +246,7 @@ def _is_rounded_by_plugin(size: ov.Dimension) -> bool:
     """Return whether the CPU plugin's 32-bit floats may round a size. Such floats skip some integers above 2**24."""
     if size.is_static:
         return bool(int(np.float32(size.get_length())) != size.get_length())
-    return bool(size.get_min_length() > _FLOAT_EXACT)  # Sizes that may also be smaller are not reported.
+    return bool(size.get_min_length() > _FLOAT_EXACT)  # An open size is reported only if it is certainly above 2**24.
 
 
 def _allows_all_sizes(inferred: ov.PartialShape, correct: ov.PartialShape) -> bool:

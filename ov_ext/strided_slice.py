@@ -38,7 +38,8 @@ class StridedSlice(SlicingOp):
         """Write or read the masks, and connect indices that are stored as attributes; see `SlicingOp`.
 
         Raises:
-            InvalidSlice: A mask or an index attribute is not a list of integers. `check_inputs` checks the bits.
+            InvalidSlice: A mask or an index attribute is not a list of integers. (Integers other than 0 and 1 in a mask
+                are refused by `check_inputs`.)
         """
         # OpenVINO cannot write an empty list. A single 0 means the same.
         lists = {name: list(mask) or [0] for name, mask in self._masks.attributes.items()}

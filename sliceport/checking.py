@@ -82,7 +82,7 @@ class Selection:
                 raise UsageError(f"the version of engine {engine!r} {rule}, got {version!r}.")
 
     def has(self, engine: str) -> bool:
-        """Whether an engine is selected. The name of a family selects those of its engines that the tests run."""
+        """Whether an engine is selected. The name of a family selects its engines except those in `REPORTED_TITLES`."""
         if self.names is None:
             return engine not in REPORTED_TITLES
         if engine in self.names or ALL in self.names:

@@ -92,7 +92,7 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
     """
     node, fields = record.node, record.all_fields()
     data = node.inputs[0] if node.inputs and known_data_shape(node) is None else None
-    # Users can give shapes only for values of the main graph.
+    # Users can give shapes only for values of the main graph. For open inputs of the model, `hint` is not empty.
     if not hint and data is not None and data.producer() is not None and not record.fields["scope"]:
         example = example_shapes({data.name or "": dims_of(data.shape)})
         hint = f"; if it is the same for all inputs, give it, as in {example} (an example)."

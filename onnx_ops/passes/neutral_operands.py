@@ -58,8 +58,8 @@ class RemoveNeutralOperandsPass(SlicingPass):
 
     def _apply(self) -> None:
         model = self.analysis.model
-        # A removal moves the readers of the output to the operand. The set stays valid: if it contains the output of a
-        # float node that is removed, it also contains the operand.
+        # This set is computed only once. When a float node is removed, its operand gets the readers of its output. The
+        # set stays valid, because it contains the operand of such a node whenever it contains the output.
         sign_sensitive = _find_sign_sensitive(model)
         for node in list(all_nodes(model.graph)):
             operand = self._unchanged_operand(node, sign_sensitive)

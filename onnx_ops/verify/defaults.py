@@ -30,8 +30,8 @@ def run_with_other_values(
     """Run a model with other values in place of the defaults of as many inputs as possible.
 
     If the model does not run with all defaults replaced, the defaults that are not integers are replaced first. Then up
-    to `_MAX_ONE_BY_ONE` integer inputs are replaced one by one. They may hold indices or sizes, and then the model runs
-    with few other values. If the runs exceed `_SECONDS`, or if the engine lacks memory, all inputs keep their defaults.
+    to `_MAX_ONE_BY_ONE` integers are replaced one by one, because integers may be indices or sizes, for which few other
+    values are valid. If the runs exceed `_SECONDS`, or if the engine lacks memory, all inputs keep their defaults.
 
     Args:
         runnable: The model.

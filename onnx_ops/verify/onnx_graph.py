@@ -286,7 +286,8 @@ class OnnxGraph:
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the defects that `check` finds in a model: those of the engine and of invalid nodes; see `Graph`."""
         findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
-        # For `check`, OpenVINO's converter and onnxruntime's optimizer are separate engines, which run first.
+        # The engine also runs OpenVINO's converter or onnxruntime's optimizer, whose defects have engine names of their
+        # own.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
         relevant = [each for each in findings if each.kind == "invalid" or set(names) & set(each.defect.engines)]
         return list(dict.fromkeys(finding.defect for finding in relevant))

@@ -82,7 +82,8 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
     Args:
         checked: The model; it is not changed.
-        inlines: Whether to inline functions, and to give `Runnable.proto` the node order and sizes of `Runnable.model`.
+        inlines: Whether to inline functions, and to sort the graphs of `Runnable.proto` and open its sizes below 0, as
+            in `Runnable.model`.
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.

@@ -191,13 +191,14 @@ class _Search:
         for start in starts:  # the loop adds links to `starts`
             for folder, folders, files in os.walk(start, onerror=lambda error: bad.append(_unreadable_folder(error))):
                 real = os.path.realpath(folder)
-                is_new = real not in entered
-                folders[:] = sorted(name for name in folders if name[0] != ".") if is_new else []  # prunes the walk
-                if is_new:
-                    entered.add(real)
-                    # A user who gives `.` as a source writes the names in it without `./`.
-                    prefix = with_slashes(os.path.join(folder, "")).removeprefix("./" if root in (".", "./") else "")
-                    models += [f"{prefix}{name}" for name in files if name.endswith(self.suffixes) and name[0] != "."]
+                if real in entered:
+                    folders.clear()  # prunes the walk
+                    continue
+                entered.add(real)
+                folders[:] = sorted(name for name in folders if name[0] != ".")
+                # In the source `.`, models are named without `./`, as users write such names.
+                prefix = with_slashes(os.path.join(folder, "")).removeprefix("./" if root in (".", "./") else "")
+                models += [f"{prefix}{name}" for name in files if name.endswith(self.suffixes) and name[0] != "."]
                 starts += [link for name in folders if os.path.islink(link := os.path.join(folder, name))]
         yield from sorted(filter(_is_file_or_unreadable, models))
         yield from bad

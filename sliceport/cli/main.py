@@ -93,7 +93,7 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     chosen = [name for name in COMMANDS if name in words[:1]]  # the modules of one command load faster than all
     for name in chosen or COMMANDS:
-        if name in NAMES and name != "check":  # `check` takes several models
+        if name in NAMES and name != "check":  # `check` has a parser of its own, for several models
             add_command(commands, load(name))
         else:
             import_module(f"sliceport.cli.{name}").add(commands)

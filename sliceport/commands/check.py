@@ -21,9 +21,9 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         type=_parse_list,
         metavar="NAMES",
         help="engines to check for, such as onnxruntime-dml,openvino; default: the engines that sliceport is tested "
-        "with, which -v lists; 'all' adds engines whose defects are known only from reports of users",
+        "with (-v lists them); 'all' adds engines whose defects are known only from reports of users",
     )
-    help_ = "leave out the defects of other versions, as in openvino=2025.2"
+    help_ = "versions of engines, as in openvino=2025.2; defects that these versions lack are left out"
     command.add_argument("--engine-versions", type=_parse_list, default=[], metavar="NAME=VERSION", help=help_)
     help_ = f"kinds of findings that lead to exit status 1; default {','.join(KINDS)}"
     command.add_argument("--fail-on", type=_parse_list, default=list(KINDS), metavar="KINDS", help=help_)

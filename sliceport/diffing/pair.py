@@ -125,7 +125,7 @@ class Pair:
 
         A part is the cause in each of these cases:
 
-        1. It does not run, and it fails like the model or the model fails at the last node of the part.
+        1. It does not run, and either it fails like the model, or the model fails at the last node of the part.
         2. It does not run, the model fails at a later node, and the rest runs with the right value.
         3. It runs, and the rest fails with the value of the part, and runs with the right value.
 
@@ -136,7 +136,7 @@ class Pair:
             named = find_named(self._second, failure)
             # In a part with fixed sizes, the node may already fail when the engine infers shapes, with another message.
             if case.numbers[-1] in named or case.failure.is_like(failure):
-                return located
+                return located  # case 1
             named_values = [name for i in named for name in self._second.nodes[i].writes]
             may_be_cause = case.numbers[-1] in find_ancestors(self._second, named_values)
             note = "alone, it fails in another way than the second model, which runs with the right value of this part"

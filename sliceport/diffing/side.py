@@ -140,7 +140,7 @@ class Side:
         except (MissingExtra, UsageError, ChildLost):  # the caller or the machine is at fault, not the engine
             raise
         except ChildTimedOut:
-            self.budget.remaining()  # raises BudgetSpent, unless the child was ended a moment too early
+            self.budget.remaining()  # raises BudgetSpent, unless the child was ended a moment before the time was over
             raise BudgetSpent("a run took longer than the time that was left") from None
         except (ChildDied, MemoryError) as error:
             if this_process.memory is not None and is_out_of_memory(error):  # the limit is at fault, not the engine

@@ -99,8 +99,8 @@ if sys.platform != "win32":
             with contextlib.ExitStack() as on_error:
                 requests, self.stdin = _open_pipe(on_error)
                 self.stdout, answers = _open_pipe(on_error)
-                # Signals are blocked during the fork, because Python does not raise but only prints the exception of a
-                # signal handler that runs in a hook of `os.fork`. In the child, `serve` unblocks them.
+                # Signals are blocked during the fork: if a signal handler raises an error while a hook of `os.fork`
+                # runs, Python prints the error and goes on. In the child, `serve` unblocks them.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
                 try:
                     self.pid = os.fork()
