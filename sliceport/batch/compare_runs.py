@@ -18,6 +18,8 @@ from sliceport.commands.outcome import Finding, make_finding
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table, wrap
 
+_SHAPES = r"""(?: (?:'[^']*:[\d,]*'|[^\s"\\'-][^\s"\\']*:[\d,]*|auto(?:=\d+)?))*"""
+"""The values of --input-shapes: words such as `x:1,16`, or `auto`."""
 _Mask = Callable[[str], str]
 """A function that removes the versions and options of a run from a text, so that texts of two runs can be compared."""
 _PARTS = ("message", "findings", "input_shapes", "result")
@@ -269,10 +271,10 @@ def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _M
         # One comma goes with the key: the comma after the first key, or the comma before a later key.
         as_key = rf"(?<=\{{){key}(?:, |(?=}}))|, {key}(?=[,}}])"
         # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash. A word
-        # that begins with `-` is the next option, but a value after `=` may begin with `-`.
-        count = "{0}" if value is True else "*" if isinstance(value, dict | list) else "?"
-        words = rf"""(?:=[^\s"\\]*|(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*)){count})"""
-        as_flag = rf""" (?:'--{flag}=[^']*'|--{flag}{words})(?=[\s"\\]|$)"""
+        # that begins with `-` is the next option, but a value after `=` may begin with `-`. Only --input-shapes has
+        # several values. More words may follow a value, such as an explanation.
+        values = _SHAPES if option == "input_shapes" else r"""(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?"""
+        as_flag = rf""" (?:'--{flag}=[^']*'|--{flag}(?:=[^\s"\\]*|{values}))(?=[\s"\\]|$)"""
         option_patterns.append(re.compile(f"{as_key}|{as_flag}"))
 
     def mask(text: str) -> str:

@@ -191,8 +191,9 @@ class _Results:
         right = [cut.size for cut, each in verdicts.items() if each is None and cut.kind == "prefix"]
         # A right prefix that is longer than a failing one does not narrow the range.
         low = max([state.low, *(size for size in right if size < high)])
-        if not sizes and self.missing_count:  # a cut that did not run may be the one that fails
-            return self._plan_next_round(report, replace(state, low=low))
+        if not sizes and self.missing_count and state.high not in right:  # a cut that did not run may be one that fails
+            # If the failure needs nodes before the front, prefixes that begin there are right and prove nothing.
+            return self._plan_next_round(report, state if state.front else replace(state, low=low))
         if not sizes and state.front:  # the failure needs nodes before the front, so the next round includes them
             return self._plan_next_round(report, replace(state, front=0))
         if not sizes:
