@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
+    from sliceport.hardening import Hardening
 
 
 class ONNX:
@@ -174,7 +175,11 @@ class ONNX:
             ModelError, NotVerified: See `_change`.
         """
         from onnx_ops.passes.analysis import may_need_hardening
-        from onnx_ops.passes.harden_directml import build_hardening_report, harden_for_directml
+        from onnx_ops.passes.harden_directml import (
+            build_hardening_report,
+            harden_for_directml,
+            may_add_in_another_order,
+        )
         from onnx_ops.verify.verify import verify_rewriting
         from onnx_ops.verify.verify_directml import verify_hardening
 
@@ -186,13 +191,21 @@ class ONNX:
         verify = verify_rewriting if isinstance(engine, bool) else verifiers[engine]
         if target in PROFILES:
             return _harden_portably(model, output, PROFILES[target], verify, options)
+        rounds = False
+
+        def change(copied: ir.Model) -> tuple[ir.Model, Hardening]:
+            nonlocal rounds
+            report = harden_for_directml(copied)
+            rounds = may_add_in_another_order(report)
+            return copied, report
+
         return _change(
             model,
             output,
             can_change=may_need_hardening,
             report_nothing=lambda: build_hardening_report(0),
-            change=lambda copied: (copied, harden_for_directml(copied)),
-            verify=verify,
+            change=change,
+            verify=lambda *args, **run_options: verify(*args, accepts_rounding=rounds, **run_options),
             options=options,
         )
 

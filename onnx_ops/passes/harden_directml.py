@@ -20,6 +20,7 @@ from onnx_ops.passes.matmul_for_directml import MatMulForDirectMLPass
 from onnx_ops.passes.reshape_for_directml import ReshapeForDirectMLPass
 from onnx_ops.passes.slicing_for_directml import SliceForDirectMLPass, SplitForDirectMLPass
 from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
+from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 from sliceport.hardening import Change, Hardening, InvalidNode
 
 HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
@@ -55,6 +56,14 @@ def harden_for_directml(model: ir.Model) -> Hardening:
         invalid = analysis.value_info.list_invalid()
         changes = chain.from_iterable(run_until_stable([kind() for kind in HARDEN_DIRECTML], analysis))
     return build_hardening_report(node_count, tuple(changes), invalid)
+
+
+def may_add_in_another_order(report: Hardening) -> bool:
+    """Return whether a new MatMul may add in another order than the node before: an Einsum, or a MatMul by a vector."""
+    return any(
+        change.replacement is not None and (change.op == "Einsum" or MATMUL_BY_A_VECTOR in change.defects)
+        for change in report.changes
+    )
 
 
 def build_hardening_report(

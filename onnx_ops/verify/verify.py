@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,15 +15,18 @@ from onnx_ops.model.io import write_model
 from onnx_ops.model.read import CheckedModel, read_any, read_checked
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.defaults import run_with_other_values
+from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.diffing.difference import tolerance_of
+from sliceport.diffing.graph import only_moves
 from sliceport.diffing.verify import Difference, Trial, Verification, Verifier, verify_or_refuse
 from sliceport.engines.engine import Array
 
 VerificationT = TypeVar("VerificationT", bound=Verification)
 OPTIMIZED = "on onnxruntime's CPU provider with graph optimisation"
 UNOPTIMIZED = "on onnxruntime's CPU provider without graph optimisation"
+_EQUAL_UP_TO_ROUNDING = "all outputs are equal on onnxruntime's CPU provider, floats up to rounding"
 
 
 def write_verified(
@@ -60,6 +64,7 @@ def verify_rewriting(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
+    accepts_rounding: bool = False,
 ) -> Verification:
     """Compare a model with its rewritten form, on onnxruntime's CPU provider, bit for bit.
 
@@ -75,6 +80,8 @@ def verify_rewriting(
         input_shapes: Sizes for inputs whose shape is open, by name.
         inputs: Arrays for inputs. The other inputs get random arrays that fit.
         seed: The first seed of the random inputs.
+        accepts_rounding: Whether floats may also differ by rounding without graph optimisation, unless the model only
+            moves them.
 
     Raises:
         UsageError: An argument does not fit the original model.
@@ -91,7 +98,8 @@ def verify_rewriting(
     if changed:
         return Verification((), changed)
     reference, optimized = onnxruntime_cpu.side(), onnxruntime_cpu.side("all")
-    verifier = Verifier(original, rewritten, reference)
+    moved = _find_moved(original) if accepts_rounding else frozenset[str]()
+    verifier = Verifier(original, rewritten, reference, moved=moved)
     runs = verifier.make_runs(declared_shapes(original.proto.graph), shapes, given, seed, tries_empty=True)
     other_run, notes = run_with_other_values(original, reference, runs[0].inputs)
     verifier.notes.extend(notes)
@@ -99,7 +107,17 @@ def verify_rewriting(
         # The first run stays first, because it decides which trials take part. The run with other values comes next,
         # before other seeds and sizes, because the comparison ends at the first run with a difference.
         runs.insert(1, other_run)
-    return verifier.compare(runs, (Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)))
+    exact, optimized_trial = Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)
+    if not accepts_rounding:
+        return verifier.compare(runs, (exact, optimized_trial))
+    rounding = replace(exact, before=reference, tolerance_of=tolerance_of)
+    return replace(verifier.compare(runs, (rounding, optimized_trial)), equality=_EQUAL_UP_TO_ROUNDING)
+
+
+def _find_moved(model: Runnable) -> frozenset[str]:
+    """Return the outputs whose elements a model only moves."""
+    graph = OnnxGraph(model.proto, model.model, model.data_folder)
+    return frozenset(name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name))
 
 
 def _compare_interfaces(original: Runnable, rewritten: Runnable) -> tuple[Difference, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onnx_ops.verify.directml_provider import open_provider
@@ -59,6 +59,7 @@ def verify_hardening(
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
+    accepts_rounding: bool = False,
 ) -> HardeningVerification:
     """Compare a model with its hardened form.
 
@@ -76,10 +77,17 @@ def verify_hardening(
     """
     with open_provider() as dml:
         on_cpu = verify_rewriting(
-            before, after, data_folder=data_folder, input_shapes=input_shapes, inputs=inputs, seed=seed
+            before,
+            after,
+            data_folder=data_folder,
+            input_shapes=input_shapes,
+            inputs=inputs,
+            seed=seed,
+            accepts_rounding=accepts_rounding,
         )
+        result = HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes, on_cpu.equality)
         if not on_cpu.is_equal:
-            return HardeningVerification(on_cpu.runs, on_cpu.differences, on_cpu.notes)
+            return result
         runs = tuple(run for run in on_cpu.runs if not run.is_repeat)
         say("running the original model on DirectML")
         runs_before = _run_all(dml, read_complete_model(before), runs, locates=False)
@@ -88,7 +96,7 @@ def verify_hardening(
         runs_after = _run_all(dml, read_complete_model(after, data_folder), runs, locates=True)
     refusals = [finding for run in runs_after for finding in run.findings if finding.kind == "refused"]
     if refusals and all(map(is_adapters_fault, refusals)):
-        return HardeningVerification(on_cpu.runs, (), (*on_cpu.notes, _describe_untried_nodes(refusals)))
+        return replace(result, notes=(*on_cpu.notes, _describe_untried_nodes(refusals)))
     if refusals:
         raise NotVerified(" ".join(finding.message for finding in refusals))
     differences = tuple(
@@ -97,7 +105,7 @@ def verify_hardening(
         for output in run.outputs
         if output.status == "different"
     )
-    return HardeningVerification(on_cpu.runs, differences, on_cpu.notes, before=runs_before, after=runs_after)
+    return replace(result, differences=differences, before=runs_before, after=runs_after)
 
 
 def _describe_untried_nodes(refusals: Sequence[Finding]) -> str:

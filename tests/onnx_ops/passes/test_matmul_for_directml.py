@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 import pytest
-from onnx_models import parse
+from onnx_models import parse, save
 from sessions import compute
 
+import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.verify.verify import verify_rewriting
 from sliceport.directml.device import CallFailed, Device
 
 Shape = tuple[int, ...]
@@ -137,3 +141,20 @@ def test_vector_by_a_matrix_and_doubles_stay() -> None:
     for sizes in ("3", "1,2,5,3,4"):
         doubles = from_proto(parse(f"(double[4,3] a, double[{sizes}] b) => (double y) {{ y = MatMul(a, b) }}", 18))
         assert harden_for_directml(doubles).changes == ()
+
+
+def test_product_by_a_vector_is_verified_up_to_rounding(tmp_path: Path) -> None:
+    graph = "(float[33, 77] x, float[77] v) => (float[33] y) { y = MatMul (x, v) }"
+    result = sliceport.harden(save(graph, tmp_path / "m.onnx"), output=tmp_path / "h.onnx", verify=True)
+    assert (tmp_path / "h.onnx").exists()
+    assert str(result.verification).startswith("all outputs are equal on onnxruntime's CPU provider, floats up to")
+
+
+@pytest.mark.parametrize(("wrong", "factor"), [("y", 1.01), ("t", 1.0000001)])
+def test_wrong_output_is_not_taken_for_rounding(wrong: str, factor: float, tmp_path: Path) -> None:
+    graph = f"(float[3, 4] x, float[4] v) => (float y, float t) <float c = {{{factor}}}> "
+    nodes = "{ a = MatMul (x, v)  b = Transpose (x)  y = Identity (a)  t = Identity (b) }"
+    before = save(graph + nodes, tmp_path / "m.onnx")
+    after = save(graph + re.sub(rf"{wrong} = Identity \((.)\)", rf"{wrong} = Mul (\1, c)", nodes), tmp_path / "o.onnx")
+    result = verify_rewriting(before, after, accepts_rounding=True)
+    assert {difference.output for difference in result.differences} == {wrong}
