@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil
 from operator import index
@@ -85,6 +85,12 @@ class State:
     failure: Failure | None = None
     cuts: Mapping[str, Cut]
     version: int = _VERSION
+
+    def renamed(self, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> State:
+        """Return the state with other names of inputs and outputs of the model."""
+        shapes = {inputs.get(name, name): sizes for name, sizes in self.shapes.items()}
+        failure = self.failure and replace(self.failure, output=outputs.get(self.failure.output, self.failure.output))
+        return replace(self, shapes=shapes, failure=failure)
 
     @classmethod
     def from_json(cls, data: Any) -> State:

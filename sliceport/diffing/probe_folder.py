@@ -161,7 +161,12 @@ class Round:
             nonlocal state
             files_of_cuts = graph.write_cuts((case.model for case in cases), folder)
             state = replace(state, cuts={file: cut for file, (cut, _) in zip(files_of_cuts, chosen, strict=True)})
-            lines = [f"state {json.dumps(asdict(state))}"]
+            written = state
+            if state.anonymise:
+                inputs_by_name, outputs_by_name = list_aliases(self.graph)
+                known = {name: sizes for name, sizes in state.shapes.items() if name in inputs_by_name}
+                written = replace(state, shapes=known).renamed(inputs_by_name, outputs_by_name)
+            lines = [f"state {json.dumps(asdict(written))}"]
             for file, case in zip(files_of_cuts, cases, strict=True):
                 inputs_of_cut = [value_files[name] for name in case.inputs]
                 outputs_of_cut = [value_files[name] for name in case.outputs]
@@ -179,6 +184,12 @@ class Round:
         fill_folder(directory, fill, mark=MARK, others=_FILES, overwrite=overwrite)  # `fill` sets `state` and `sizes`
         whole = self.graph.whole()
         return Probe(state, sizes, len(whole.data) + len(whole.weights), avoided)
+
+
+def list_aliases(graph: Graph) -> tuple[dict[str, str], dict[str, str]]:
+    """Map the inputs and the outputs of a model to the names that they have in the state of an anonymised probe."""
+    inputs = {name: f"input {i}" for i, name in enumerate(graph.inputs)}
+    return inputs, {name: f"output {i}" for i, name in enumerate(graph.outputs)}
 
 
 def _choose_cuts(

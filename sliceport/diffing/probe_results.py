@@ -20,7 +20,7 @@ from sliceport.diffing.graph import find_boundary, only_moves
 from sliceport.diffing.inputs import ATTEMPTS
 from sliceport.diffing.kept_runs import digest_run
 from sliceport.diffing.probe import WAYS, Cut, NodePath, State, refuse_damage
-from sliceport.diffing.probe_folder import Round
+from sliceport.diffing.probe_folder import Round, list_aliases
 from sliceport.diffing.report import DiffReport, Part
 from sliceport.diffing.setup import open_graph, read_tolerances
 from sliceport.diffing.side import Side, read_side
@@ -79,6 +79,8 @@ def read_results(
     graph = open_graph(model)
     if digest_run("model", graph.whole(), {}) != state.model:
         raise UsageError(f"the results in '{name}' are of another model.")
+    if state.anonymise:
+        state = state.renamed(*({alias: name for name, alias in names.items()} for names in list_aliases(graph)))
     arrays = read_inputs(inputs)
     for attempt in range(ATTEMPTS):  # the reference may have run only in a later attempt; see `find_inputs_that_run`
         values = graph.make_inputs(arrays, state.shapes, state.seed, attempt)

@@ -21,7 +21,13 @@ def run(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any
     """Return a model's outputs on a device of OpenVINO, or on a provider of onnxruntime or of a module like it."""
     runtime = importlib.import_module(options.runtime)
     if options.runtime == "openvino":
-        outputs = runtime.Core().compile_model(str(model), options.device, dict(options.option))(arrays)
+        core = runtime.Core()
+        for device in re.findall(r"(?:^|[:,])([\w.]+)", options.device.rpartition(":")[2]):  # as in HETERO:GPU,CPU
+            try:
+                core.get_property(device, "FULL_DEVICE_NAME")
+            except RuntimeError:
+                raise ImportError(f"OpenVINO has no device {device}") from None  # the result has the kind "absent"
+        outputs = core.compile_model(str(model), options.device, dict(options.option))(arrays)
         return [np.array(outputs[i]) for i in range(len(outputs))]  # by index, because outputs may have no names
     session = runtime.InferenceSession(str(model), providers=[(options.provider, dict(options.option))])
     if options.provider not in session.get_providers():  # onnxruntime fell back to its CPU provider

@@ -441,7 +441,8 @@ def test_anonymous_probe_holds_no_names(
     probe(model, tmp_path / "1", anonymise=mode, **SHAPES)
     weight = next(tensor for tensor in proto.graph.initializer if tensor.name == "turn")
     contents = [file.read_bytes() for file in (tmp_path / "1").iterdir() if file.suffix not in (".py", ".mjs", ".cpp")]
-    names = [b"turn", b"bias", b"rows", *(node.name.encode() for node in proto.graph.node)]
+    values = [b'"x"', f'"{proto.graph.output[0].name}"'.encode()]
+    names = [b"turn", b"bias", b"rows", *values, *(node.name.encode() for node in proto.graph.node)]
     assert not any(name in content for name in names for content in contents)
     assert any(weight.raw_data in content for content in contents) == (mode == "names")
     written = onnx.load(tmp_path / "1" / "15.onnx")
@@ -450,8 +451,11 @@ def test_anonymous_probe_holds_no_names(
     reading = read_results(model, run_here(tmp_path / "1"))
     assert reading.next_round is not None
     reading.next_round.write(tmp_path / "2")
-    report = read_results(model, run_here(tmp_path / "2")).report
+    results = run_here(tmp_path / "2")
+    assert not any(name in file.read_bytes() for name in names for file in (tmp_path / "2" / "probe.txt", results))
+    report = read_results(model, results).report
     assert part_of(report).case.culprit.name == proto.graph.node[12].name
+    assert report.failures[0].output == proto.graph.output[0].name
 
 
 def test_weights_that_no_cut_needs_are_not_in_the_next_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -485,6 +489,16 @@ def test_openvino_is_a_device(tmp_path: Path) -> None:
     reading = read_results(model, tmp_path / "1" / "results.json")
     assert reading.report.is_equal, reading.report.sentences
     assert reading.report.on.startswith("openvino CPU 2026")
+
+
+@pytest.mark.parametrize("device", ["ABSENT", "HETERO:CPU,ABSENT"])
+def test_absent_device_of_openvino_is_an_error(device: str, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    onnx.save(random_model(5, 3), tmp_path / "model.onnx")
+    probe(tmp_path / "model.onnx", tmp_path / "1", **SHAPES)
+    done = run_apart(tmp_path / "1", "--device", device, runtime="openvino")
+    assert done.stderr == "probe.py: ImportError: OpenVINO has no device ABSENT.\n"
+    assert not (tmp_path / "1" / "results.json").exists()
 
 
 def test_openvino_model_is_probed(tmp_path: Path) -> None:
