@@ -89,7 +89,7 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
         for sentence in batch.manifest.describe_unused():
             say(sentence)
     say(f"wrote {options.output}")
-    _emit(finished.run, finished.summary, None, options)
+    _emit(finished.run, finished.summary, None, finished.summary.exit_code, options)
     return finished.summary.exit_code
 
 
@@ -181,15 +181,18 @@ def _report(options: argparse.Namespace) -> int:
         if gap := before.describe_gap():
             say(f"the earlier run is incomplete: {gap}")
         summary = Summary.of(after.rows(), after.describe_gap())
-        _emit(after, summary, comparison, options)
-        return 2 if gap or summary.gap else int(not comparison.is_clean)  # 2: a run is incomplete
+        exit_code = 2 if gap or summary.gap else int(not comparison.is_clean)  # 2: a run is incomplete
+        _emit(after, summary, comparison, exit_code, options)
+        return exit_code
     run = runs[0] if len(runs) == 1 else join_shards(runs)
     summary = Summary.of(run.rows(), run.describe_gap())
-    _emit(run, summary, None, options)
+    _emit(run, summary, None, summary.exit_code, options)
     return summary.exit_code
 
 
-def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options: argparse.Namespace) -> None:
+def _emit(
+    run: Run, summary: Summary, comparison: RunComparison | None, exit_code: int, options: argparse.Namespace
+) -> None:
     """Write the page of --html, and print the summary. A comparison replaces the summary in text; JSON has both."""
     if options.html is not None:
         from sliceport.batch.page import render_page
@@ -198,7 +201,8 @@ def _emit(run: Run, summary: Summary, comparison: RunComparison | None, options:
         page = render_page(run.header, run.rows(), comparison, summary.gap)
         write_pages({options.html: page}, overwrite=options.overwrite)
     if options.format == "json":
-        emit_json(summary.to_json() | ({} if comparison is None else {"comparison": comparison.to_json()}))
+        compared = {} if comparison is None else {"comparison": comparison.to_json()}
+        emit_json(summary.to_json() | {"exit_code": exit_code} | compared)
     else:
         if comparison is not None and summary.gap:  # the text of a summary has this line itself
             emit(f"incomplete: {summary.gap}")

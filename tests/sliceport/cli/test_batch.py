@@ -156,9 +156,13 @@ class TestReports:
         main(["batch", "lower", str(zoo), "-o", before])
         (zoo / "rule_glu.onnx").write_text("damaged")
         main(["batch", "lower", str(zoo), "-o", after])
-        compared = json.loads(invoke("batch", "report", before, after, "--format", "json", code=1).out)["comparison"]
-        assert [Path(change["model"]).stem for change in compared["new"]] == ["rule_glu"]
+        printed = json.loads(invoke("batch", "report", before, after, "--format", "json", code=1).out)
+        assert [Path(change["model"]).stem for change in printed["comparison"]["new"]] == ["rule_glu"]
+        assert printed["exit_code"] == 1
         assert "rule_glu.onnx" in invoke("batch", "report", after, before).out
+        # The run `after` has an error, but no new one.
+        printed = json.loads(invoke("batch", "report", after, after, "--format", "json").out)
+        assert printed["exit_code"] == 0
 
     def test_an_option_that_differs_changes_no_model(self, invoke: Invoke, zoo: Path, tmp_path: Path) -> None:
         runs = [str(tmp_path / name) for name in ("before", "after")]
