@@ -200,7 +200,7 @@ def page() -> str:
         "follow OpenVINO's shape inference and Model.evaluate, so that models keep their results. They also accept what the specification "
         "allows and OpenVINO refuses. [Known defects](defects.md#openvinos-cpu-plugin) lists the places where OpenVINO contradicts itself.",
         "",
-        "## Where the specification and OpenVINO differ",
+        "## Where the specification and OpenVINO differ, or both differ from NumPy",
         f"Tests run every case here, on OpenVINO {VERSIONS[OPENVINO][-1]} and on `ov_ext`. The elements of the data are 0, 1, 2 and so on.",
         "",
         "| operator | specification | OpenVINO and `ov_ext` | case | OpenVINO gives | `ov_ext` gives |",
