@@ -160,6 +160,7 @@ def _find_empty_sum(left: Dims, right: Dims) -> Dim:
     sizes = {left[-1], right[-2:][0]} - {None}  # the last axis but one, or the only axis of a vector
     if any(isinstance(size, int) and size for size in sizes):
         return None
+    # Both sizes are equal at run time, so either name will do.
     return 0 if 0 in sizes else min(map(str, sizes), default=None)
 
 

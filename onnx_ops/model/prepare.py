@@ -66,8 +66,9 @@ def _remove_unused_functions(model: ir.Model) -> None:
 def _linear_naming(model: ir.Model) -> Iterator[None]:
     """Make onnx-ir's inliner find unique names in linear time inside the context.
 
-    Two functions of the inliner are replaced. One of them tries all numbers from 2 on for each name. The other one
-    compares every pair of functions to abbreviate their names, but no name in the model depends on the abbreviations.
+    Two functions of the inliner take quadratic time, so they are replaced. One of them tries all numbers from 2 on for
+    each name. The other one compares every pair of functions to abbreviate their names, but no name in the model
+    depends on the abbreviations.
 
     The new names avoid the names of all values in subgraphs of the main graph. The inliner itself avoids only names
     that it has already seen, and it names the values of an inlined call before it reads the subgraphs that follow.

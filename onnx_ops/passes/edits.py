@@ -229,7 +229,10 @@ def annotate_value(value: ir.Value, replaced: ir.Value) -> None:
 
 
 def open_unconfirmed_sizes(value: ir.Value, inferred: Sequence[object] | None) -> None:
-    """Replace each declared number that is not the inferred size by None, unless a rank is open or the ranks differ."""
+    """Set to None each declared size that is a number and differs from the inferred size.
+
+    Do nothing if a rank is open, or if the ranks differ.
+    """
     if value.shape is not None and inferred is not None and len(value.shape) == len(inferred):
         pairs = zip(value.shape, inferred, strict=True)
         dims = [None if isinstance(dim, int) and dim != size else dim for dim, size in pairs]

@@ -18,7 +18,7 @@ from sliceport.slicing import AxisSlice
 
 
 def rules() -> Any:
-    """Return a set of rules: two Slices become one, and a Slice of all elements an Identity, from opset 10 on.
+    """Return a set of rules: from opset 10 on, two Slices become one, and an Identity replaces a Slice of all.
 
     The rules share the arithmetic of `ComposeSlicesPass` and `RemoveIdentitySlicesPass`. Sizes are inferred when the
     set is applied to a model, because declared sizes may be wrong. A rule that is used outside this set knows no sizes.

@@ -223,10 +223,10 @@ def build_chain(
     elif chain.cut_entries:
         nodes += build_slice(data, chain.cut_entries, opset)
         shape = [chain.kept_size(axis) for axis in range(len(shape))]
-    sizes_before_unsqueeze = [size for axis, size in enumerate(shape) if axis not in dropped]
-    for op_type, axes, sizes in (("Squeeze", dropped, shape), ("Unsqueeze", added, sizes_before_unsqueeze)):
+    shape_of_rest = [size for axis, size in enumerate(shape) if axis not in dropped]
+    for op_type, axes, input_shape in (("Squeeze", dropped, shape), ("Unsqueeze", added, shape_of_rest)):
         if axes and nodes:
-            owner.set_value_info(nodes[-1].outputs[0], data, tuple(sizes), last.outputs[0])
+            owner.set_value_info(nodes[-1].outputs[0], data, tuple(input_shape), last.outputs[0])
         if axes:
             nodes += build_with_axes(op_type, nodes[-1].outputs[0] if nodes else data, axes, opset)
     return nodes or [ir.node("Identity", [data])]

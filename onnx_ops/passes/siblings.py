@@ -199,10 +199,11 @@ def _choose_whole_nodes(
         part_sets = [[parts[index] for index in indices] for indices in choose(runs)]
         totals = Counter(part.node for part in parts)
         counts_by_set = [Counter(part.node for part in part_set) for part_set in part_sets]
-        is_whole = [all(counts[node] == totals[node] for node in counts) for counts in counts_by_set]
-        if not part_sets or is_whole[0]:
-            return [part_set for part_set, whole in zip(part_sets, is_whole, strict=True) if whole]
-        parts = [part for part in parts if counts_by_set[0][part.node] in (0, totals[part.node])]
+        # For each set, the nodes that have some parts in the set and some outside.
+        split_nodes = [{node for node in counts if counts[node] < totals[node]} for counts in counts_by_set]
+        if not part_sets or not split_nodes[0]:
+            return [part_set for part_set, split in zip(part_sets, split_nodes, strict=True) if not split]
+        parts = [part for part in parts if part.node not in split_nodes[0]]
 
 
 def _count_replaced(parts: Sequence[Part]) -> int:

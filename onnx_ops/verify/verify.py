@@ -80,8 +80,8 @@ def verify_rewriting(
         input_shapes: Sizes for inputs whose shape is open, by name.
         inputs: Arrays for inputs. The other inputs get random arrays that fit.
         seed: The first seed of the random inputs.
-        accepts_rounding: Whether floats may also differ by rounding without graph optimisation, unless the model only
-            moves them.
+        accepts_rounding: Whether floats may differ by rounding in the runs without graph optimisation, too. Outputs
+            whose elements are only moved must still be equal bit for bit.
 
     Raises:
         UsageError: An argument does not fit the original model.
@@ -110,7 +110,7 @@ def verify_rewriting(
     exact, optimized_trial = Trial(UNOPTIMIZED, reference), Trial(OPTIMIZED, optimized, optimized, tolerance_of)
     if not accepts_rounding:
         return verifier.compare(runs, (exact, optimized_trial))
-    rounding = replace(exact, before=reference, tolerance_of=tolerance_of)
+    rounding = replace(exact, before=reference, tolerance_of=tolerance_of)  # with `before`, differences are noted
     return replace(verifier.compare(runs, (rounding, optimized_trial)), equality=_EQUAL_UP_TO_ROUNDING)
 
 

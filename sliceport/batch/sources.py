@@ -44,16 +44,16 @@ def expand_sources(
       * A URL of fsspec: a file, a folder, or a glob.
       * A file, whatever its name ends in.
       * A folder: every file in it or its subfolders, if the file's name ends in one of `suffixes`. An empty suffix is
-        ignored. A link to a folder is followed unless the walk reaches that folder without a link.
+        ignored. A link to a folder is followed, but not if the walk also visits that folder itself.
       * A glob: `*` matches any characters but `/`, `?` matches one such character, `[…]` matches one of the characters
         in the brackets, and `**` matches any folders that are not links. If the pattern ends in a wildcard, a name
         must also end in a suffix. Other patterns, such as `zoo/*.pb`, match names with any suffix.
 
-    Files and folders whose names begin with a dot are hidden. A source can name them, but a folder or a glob does not
-    find them, unless a part of the glob from its first wildcard on begins with a dot, such as `.*`. The models of a
-    folder or glob are sorted by name. Two names of one path are one model. A link to a model is another model.
-    `leave_out` lists paths and URLs of folders, such as the folder of the results. Such a folder is entered only if a
-    source begins in it.
+    Files and folders whose names begin with a dot are hidden. They are found if a source names them, but not in a
+    folder. A glob finds them only if one of its parts begins with a dot, such as `.*`; parts before the first wildcard
+    do not count. The models of a folder or glob are sorted by name. Two names of one path are one model. A link to a
+    model is another model. `leave_out` lists paths and URLs of folders, such as the folder of the results. Such a
+    folder is entered only if a source begins in it.
 
     Raises:
         MissingExtra: A source is a URL, and a package for such URLs is not installed.

@@ -123,8 +123,8 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     work: Work = options.build_work(options)
     answer = get_answer(work, options, is_supervised=is_supervised)
     if work.output is not None:
-        # If nothing is written, some commands had nothing to write, such as `diff` for equal outputs. A command that
-        # writes "always" has rejected its result.
+        # Nothing is written if there is nothing to write, such as for equal outputs in `diff`. But if a command that
+        # writes "always" wrote nothing, it has rejected its result.
         is_rejected = not answer.is_written and load(work.command).writes == "always"
         reason = ", because the rewritten model computes something else" if is_rejected else ""
         say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")

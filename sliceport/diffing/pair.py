@@ -233,8 +233,9 @@ class Pair:
                 if isinstance(actual, Failure) and not case.failure.is_of_run:
                     break  # the body runs in the model, so that only the cut makes it fail
                 names = _match_bodies(first, second)
-                # `Matches` takes the inputs of both bodies from one dict: an input of the second body by the name of
-                # its match, or else by its own name. For a name that both have, the expected array is that of `first`.
+                # `Matches` reads the inputs of both bodies from one dict. It looks up an input of the second body by
+                # the name of its match in the first body, or else by its own name. The first body has the right arrays,
+                # so they win if both bodies have a name.
                 inputs = {**second.inputs, **first.inputs}
                 inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
                 if isinstance(actual, Failure):

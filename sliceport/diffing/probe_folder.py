@@ -161,11 +161,8 @@ class Round:
             nonlocal state
             files_of_cuts = graph.write_cuts((case.model for case in cases), folder)
             state = replace(state, cuts={file: cut for file, (cut, _) in zip(files_of_cuts, chosen, strict=True)})
-            written = state
-            if state.anonymise:
-                inputs_by_name, outputs_by_name = list_aliases(self.graph)
-                known = {name: sizes for name, sizes in state.shapes.items() if name in inputs_by_name}
-                written = replace(state, shapes=known).renamed(inputs_by_name, outputs_by_name)
+            # The file of an anonymised probe has no names of the model. The returned state keeps them.
+            written = _hide_names(state, self.graph) if state.anonymise else state
             lines = [f"state {json.dumps(asdict(written))}"]
             for file, case in zip(files_of_cuts, cases, strict=True):
                 inputs_of_cut = [value_files[name] for name in case.inputs]
@@ -190,6 +187,13 @@ def list_aliases(graph: Graph) -> tuple[dict[str, str], dict[str, str]]:
     """Map the inputs and the outputs of a model to the names that they have in the state of an anonymised probe."""
     inputs = {name: f"input {i}" for i, name in enumerate(graph.inputs)}
     return inputs, {name: f"output {i}" for i, name in enumerate(graph.outputs)}
+
+
+def _hide_names(state: State, graph: Graph) -> State:
+    """Return the state with aliases for names. Leave out the shapes of inputs with a default, which have no alias."""
+    inputs, outputs = list_aliases(graph)
+    shapes = {name: shape for name, shape in state.shapes.items() if name in inputs}
+    return replace(state, shapes=shapes).renamed(inputs, outputs)
 
 
 def _choose_cuts(

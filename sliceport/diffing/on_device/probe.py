@@ -22,7 +22,7 @@ def run(model: Path, arrays: list[Any], options: argparse.Namespace) -> list[Any
     runtime = importlib.import_module(options.runtime)
     if options.runtime == "openvino":
         core = runtime.Core()
-        for device in re.findall(r"(?:^|[:,])([\w.]+)", options.device.rpartition(":")[2]):  # as in HETERO:GPU,CPU
+        for device in re.findall(r"(?:^|,)([\w.]+)", options.device.rpartition(":")[2]):  # as in HETERO:GPU,CPU
             try:
                 core.get_property(device, "FULL_DEVICE_NAME")
             except RuntimeError:
