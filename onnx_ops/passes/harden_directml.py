@@ -60,9 +60,11 @@ def harden_for_directml(model: ir.Model) -> Hardening:
 
 def may_add_in_another_order(report: Hardening) -> bool:
     """Return whether a new MatMul may add in another order than the node before: an Einsum, or a MatMul by a vector."""
+    rewritten = [change for change in report.changes if change.replacement is not None]
+    # A MatMulInteger or QLinearMatMul adds integers, in any order with the same result.
     return any(
-        change.replacement is not None and (change.op == "Einsum" or MATMUL_BY_A_VECTOR in change.defects)
-        for change in report.changes
+        change.op == "Einsum" or (change.op == "MatMul" and MATMUL_BY_A_VECTOR in change.defects)
+        for change in rewritten
     )
 
 

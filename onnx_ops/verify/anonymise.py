@@ -14,7 +14,9 @@ from onnx_ops.model.proto_walk import all_nodes
 
 _NAMED = {"NodeProto", "ValueInfoProto", "TensorProto", "GraphProto"}
 """Messages whose field `name` an author chooses."""
-_DESCRIPTIONS = {"doc_string", "metadata_props", "producer_name", "producer_version", "quantization_annotation"}
+_DESCRIPTIONS = frozenset(
+    ("denotation", "doc_string", "metadata_props", "producer_name", "producer_version", "quantization_annotation")
+)
 """Fields that are removed."""
 
 

@@ -18,7 +18,7 @@ from sliceport.errors import UsageError
 
 WAYS = 16
 """The number of parts that a round divides the open range into. The range contains the first node that fails."""
-_VERSION = 2
+_VERSION = 3
 _DEPTHS = (0, 1, 2, 3, 4, 6, 8, 12)
 """Numbers of steps back from the last node. The last round tries them to find the nodes that an engine fuses."""
 _CutKind = Literal["prefix", "around", "spread"]
@@ -87,9 +87,10 @@ class State:
     version: int = _VERSION
 
     def renamed(self, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> State:
-        """Return the state with other names of inputs and outputs of the model."""
-        shapes = {inputs.get(name, name): sizes for name, sizes in self.shapes.items()}
-        failure = self.failure and replace(self.failure, output=outputs.get(self.failure.output, self.failure.output))
+        """Return the state with other names of inputs and outputs of the model. Raise KeyError for an unknown name."""
+        shapes, failure = {inputs[name]: sizes for name, sizes in self.shapes.items()}, self.failure
+        if failure is not None and failure.output:
+            failure = replace(failure, output=outputs[failure.output])
         return replace(self, shapes=shapes, failure=failure)
 
     @classmethod

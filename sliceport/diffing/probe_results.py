@@ -80,7 +80,8 @@ def read_results(
     if digest_run("model", graph.whole(), {}) != state.model:
         raise UsageError(f"the results in '{name}' are of another model.")
     if state.anonymise:
-        state = state.renamed(*({alias: name for name, alias in names.items()} for names in list_aliases(graph)))
+        with refuse_damage("their state"):
+            state = state.renamed(*({alias: name for name, alias in names.items()} for names in list_aliases(graph)))
     arrays = read_inputs(inputs)
     for attempt in range(ATTEMPTS):  # the reference may have run only in a later attempt; see `find_inputs_that_run`
         values = graph.make_inputs(arrays, state.shapes, state.seed, attempt)

@@ -124,7 +124,7 @@ class Verifier:
         after: The changed model.
         reference: The engine that computes the expected outputs.
         names: For each input and output of the changed model that was renamed, its name in the original model.
-        moved: The outputs whose elements are only moved, so that no engine may round them.
+        exact: The outputs that no engine may round, for example because their elements are only moved.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
     """
 
@@ -132,7 +132,7 @@ class Verifier:
     after: ModelToRun
     reference: Side
     names: Mapping[str, str] = field(default_factory=dict)
-    moved: frozenset[str] = frozenset()
+    exact: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
 
     def make_runs(
@@ -264,7 +264,7 @@ class Verifier:
     def _list_differences(
         self, trial: Trial, run: InputRun, expected: Mapping[str, Value], actual: Mapping[str, Value], where: str
     ) -> list[Difference]:
-        """Return the differences of outputs. In a trial with `before`, note each output that differs only by rounding.
+        """Return the differences of outputs. In a trial on one engine, note each output that differs only by rounding.
 
         Raises:
             NotVerified: See `_compare`.
@@ -272,17 +272,16 @@ class Verifier:
         missing = [name for name in self.before.outputs if name not in expected or name not in actual]
         if missing:
             raise NotVerified(f"{where} an engine does not return values of the type of {list_names(missing)}.")
-        # No engine may round elements that the model only moves.
         tolerances = {
-            name: EXACT if trial.tolerance_of is None or name in self.moved else trial.tolerance_of(value)
+            name: EXACT if trial.tolerance_of is None or name in self.exact else trial.tolerance_of(value)
             for name, value in expected.items()
         }
         differences = []
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
                 differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
-            elif output.status == "close" and trial.before is not None:
-                # Without `before`, another engine may cause the rounding instead of the change, so there is no note.
+            elif output.status == "close" and trial.after == (trial.before or self.reference):
+                # On two engines, the other engine may cause the rounding instead of the change, so there is no note.
                 rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
                 self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
         if differences:

@@ -16,7 +16,7 @@ from sessions import compute
 
 import sliceport
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.passes.harden_directml import harden_for_directml, may_add_in_another_order
 from onnx_ops.verify.verify import verify_rewriting
 from sliceport.directml.device import CallFailed, Device
 
@@ -150,11 +150,28 @@ def test_product_by_a_vector_is_verified_up_to_rounding(tmp_path: Path) -> None:
     assert str(result.verification).startswith("all outputs are equal on onnxruntime's CPU provider, floats up to")
 
 
-@pytest.mark.parametrize(("wrong", "factor"), [("y", 1.01), ("t", 1.0000001)])
+@pytest.mark.parametrize(("wrong", "factor"), [("y", 1.01), ("t", 1.0000001), ("s", -1.0), ("p", 1.0000001)])
 def test_wrong_output_is_not_taken_for_rounding(wrong: str, factor: float, tmp_path: Path) -> None:
-    graph = f"(float[3, 4] x, float[4] v) => (float y, float t) <float c = {{{factor}}}> "
-    nodes = "{ a = MatMul (x, v)  b = Transpose (x)  y = Identity (a)  t = Identity (b) }"
-    before = save(graph + nodes, tmp_path / "m.onnx")
-    after = save(graph + re.sub(rf"{wrong} = Identity \((.)\)", rf"{wrong} = Mul (\1, c)", nodes), tmp_path / "o.onnx")
+    constants = f"<float c = {{{factor}}}, float tiny = {{1e-6}}>"
+    nodes = "a = MatMul (x, v)  b = Transpose (x)  m = Mul (a, tiny)  e = Exp (x)"
+    outputs = "y = Identity (a)  t = Identity (b)  s = Identity (m)  p = Identity (e)"
+    graph = f"(float[3, 4] x, float[4] v) => (float y, float t, float s, float p) {constants} {{ {nodes}  {outputs} }}"
+    before = save(graph, tmp_path / "m.onnx")
+    after = save(re.sub(rf"{wrong} = Identity \((.)\)", rf"{wrong} = Mul (\1, c)", graph), tmp_path / "o.onnx")
     result = verify_rewriting(before, after, accepts_rounding=True)
     assert {difference.output for difference in result.differences} == {wrong}
+
+
+def test_product_that_fails_at_another_size_is_refused(tmp_path: Path) -> None:
+    graph = "(float[n, 4] x, float[4] v) => (float[n] y) <int64[2] s = {2, 4}> { y = MatMul (x, v) }"
+    before = save(graph, tmp_path / "m.onnx")
+    after = save(graph.replace("y = MatMul (x", "r = Reshape (x, s)  y = MatMul (r"), tmp_path / "o.onnx")
+    result = verify_rewriting(before, after, accepts_rounding=True)
+    assert "the original model runs, and the changed model does not" in str(result)
+
+
+@pytest.mark.parametrize("operator", ["MatMul", "MatMulInteger"])
+def test_only_floats_may_be_added_in_another_order(operator: str) -> None:
+    element = "float" if operator == "MatMul" else "uint8"
+    graph = f"({element}[3, 4] a, {element}[4] b) => (y) {{ y = {operator} (a, b) }}"
+    assert may_add_in_another_order(harden_for_directml(from_proto(parse(graph)))) == (operator == "MatMul")

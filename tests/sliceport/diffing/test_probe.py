@@ -456,6 +456,20 @@ def test_anonymous_probe_holds_no_names(
     report = read_results(model, results).report
     assert part_of(report).case.culprit.name == proto.graph.node[12].name
     assert report.failures[0].output == proto.graph.output[0].name
+    for output in ("output 9", ["y"]):
+        damage(results, lambda data, output=output: data["state"]["failure"].update(output=output))
+        with pytest.raises(UsageError, match="the results are damaged: their state cannot be read"):
+            read_results(model, results)
+
+
+def test_anonymous_probe_holds_no_denotations(tmp_path: Path) -> None:
+    model = save("(float[4] x) => (y) { y = Neg (x) }", tmp_path)
+    proto = onnx.load(model)
+    proto.graph.input[0].type.denotation = "SECRET"
+    proto.graph.input[0].type.tensor_type.shape.dim[0].denotation = "SECRET"
+    onnx.save(proto, model)
+    probe(model, tmp_path / "1", anonymise="names")
+    assert not any(b"SECRET" in file.read_bytes() for file in (tmp_path / "1").iterdir())
 
 
 def test_weights_that_no_cut_needs_are_not_in_the_next_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
