@@ -103,7 +103,7 @@ def verify_hardening(
     return replace(result, notes=(*result.notes, *notes))
 
 
-def _tolerance_as_f32(value: Value) -> Tolerance:
+def _tolerance_as_f32(value: Value, _: Value) -> Tolerance:
     """Return the tolerance of a value. For f64, use the tolerance of f32, in which the CPU plugin may have computed."""
     is_wide = isinstance(value, np.ndarray) and value.dtype == np.float64
     return tolerance_of(np.zeros(0, np.float32) if is_wide else value)

@@ -105,14 +105,16 @@ class Trial:
         where: The engine as the end of a sentence, such as `on openvino-cpu`.
         after: The engine of the changed model.
         before: The engine of the original model; None for the reference, whose outputs each `InputRun` contains.
-        tolerance_of: A function that returns the accepted difference from an expected value, for engines that round
-            differently; None if all outputs must be equal bit for bit.
+        tolerance_of: A function of an expected and an actual value that returns the accepted difference, for engines
+            that round differently; None if all outputs must be equal bit for bit.
+        exact: The outputs that must be equal bit for bit, although there is a tolerance.
     """
 
     where: str
     after: Side
     before: Side | None = None
-    tolerance_of: Callable[[Value], Tolerance] | None = None
+    tolerance_of: Callable[[Value, Value], Tolerance] | None = None
+    exact: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Verifier:
         after: The changed model.
         reference: The engine that computes the expected outputs.
         names: For each input and output of the changed model that was renamed, its name in the original model.
-        exact: The outputs that no engine may round, for example because their elements are only moved.
+        moved: The outputs whose elements are only moved, so that no engine may round them.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
     """
 
@@ -132,7 +134,7 @@ class Verifier:
     after: ModelToRun
     reference: Side
     names: Mapping[str, str] = field(default_factory=dict)
-    exact: frozenset[str] = frozenset()
+    moved: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
 
     def make_runs(
@@ -272,8 +274,9 @@ class Verifier:
         missing = [name for name in self.before.outputs if name not in expected or name not in actual]
         if missing:
             raise NotVerified(f"{where} an engine does not return values of the type of {list_names(missing)}.")
+        exact = self.moved | trial.exact
         tolerances = {
-            name: EXACT if trial.tolerance_of is None or name in self.exact else trial.tolerance_of(value)
+            name: EXACT if trial.tolerance_of is None or name in exact else trial.tolerance_of(value, actual[name])
             for name, value in expected.items()
         }
         differences = []

@@ -150,16 +150,21 @@ def test_product_by_a_vector_is_verified_up_to_rounding(tmp_path: Path) -> None:
     assert str(result.verification).startswith("all outputs are equal on onnxruntime's CPU provider, floats up to")
 
 
-@pytest.mark.parametrize(("wrong", "factor"), [("y", 1.01), ("t", 1.0000001), ("s", -1.0), ("p", 1.0000001)])
-def test_wrong_output_is_not_taken_for_rounding(wrong: str, factor: float, tmp_path: Path) -> None:
-    constants = f"<float c = {{{factor}}}, float tiny = {{1e-6}}>"
+@pytest.mark.parametrize(
+    ("node", "factor", "output"),
+    [("y", 1.01, "y"), ("t", 1.0000001, "t"), ("s", -1.0, "s"), ("p", 1.0000001, "p"), ("n", -1.0, "k")],
+)
+def test_wrong_output_is_not_taken_for_rounding(node: str, factor: float, output: str, tmp_path: Path) -> None:
+    constants = f"<float c = {{{factor}}}, float tiny = {{1e-6}}, float[2] large = {{1e9, -1e9}}>"
     nodes = "a = MatMul (x, v)  b = Transpose (x)  m = Mul (a, tiny)  e = Exp (x)"
     outputs = "y = Identity (a)  t = Identity (b)  s = Identity (m)  p = Identity (e)"
-    graph = f"(float[3, 4] x, float[4] v) => (float y, float t, float s, float p) {constants} {{ {nodes}  {outputs} }}"
+    joined = "n = Identity (m)  k = Concat<axis = 0> (n, large)"
+    declared = "(float[3, 4] x, float[4] v) => (float y, float t, float s, float p, float k)"
+    graph = f"{declared} {constants} {{ {nodes}  {outputs}  {joined} }}"
     before = save(graph, tmp_path / "m.onnx")
-    after = save(re.sub(rf"{wrong} = Identity \((.)\)", rf"{wrong} = Mul (\1, c)", graph), tmp_path / "o.onnx")
+    after = save(re.sub(rf"{node} = Identity \((.)\)", rf"{node} = Mul (\1, c)", graph), tmp_path / "o.onnx")
     result = verify_rewriting(before, after, accepts_rounding=True)
-    assert {difference.output for difference in result.differences} == {wrong}
+    assert {difference.output for difference in result.differences} == {output}
 
 
 def test_product_that_fails_at_another_size_is_refused(tmp_path: Path) -> None:

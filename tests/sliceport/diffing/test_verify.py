@@ -117,7 +117,7 @@ def test_note_on_rounding_scales_small_outputs_by_their_largest_value() -> None:
     side = Side(Engine(), {})
     expected, actual = ({"x": np.full(2, value, np.float32)} for value in (1e-3, 1.01e-3))
     verifier = Verifier(Model("before"), Model("after"), side)
-    trial = Trial("on engine", side, side, lambda _: Tolerance(1e-4, 1e-4))
+    trial = Trial("on engine", side, side, lambda *_: Tolerance(1e-4, 1e-4))
     assert verifier._list_differences(trial, InputRun({}, expected), expected, actual, "on engine") == []
     assert verifier.notes == ["output 'x' differs on engine by up to 1e-05 (0.01 of its largest value), by rounding."]
 
