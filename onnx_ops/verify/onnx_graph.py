@@ -308,8 +308,9 @@ class OnnxGraph:
                 value = values.get(name)
                 if isinstance(value, np.ndarray):  # sequences, and outputs without a value, get no file
                     (data / f"{kind}_{i}.pb").write_bytes(to_bytes(to_tensor(name, value), f"{kind} {name!r}"))
-        # Without expected outputs, the script only runs the model.
-        return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if outputs else [])
+        # The script compares either all outputs or none.
+        is_complete = all(isinstance(outputs.get(name), np.ndarray) for name in model.outputs)
+        return _SCRIPT.format(inputs=list(model.inputs), outputs=list(model.outputs) if is_complete else [])
 
     def write_cuts(self, models: Iterable[WholeModel], folder: Path) -> list[str]:
         """Write models to numbered files, and external or large initializers to a `weights.bin`; see `Graph`."""
