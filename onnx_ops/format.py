@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
-    from sliceport.hardening import Hardening
 
 
 class ONNX:
@@ -191,21 +190,14 @@ class ONNX:
         verify = verify_rewriting if isinstance(engine, bool) else verifiers[engine]
         if target in PROFILES:
             return _harden_portably(model, output, PROFILES[target], verify, options)
-        rounds = False
-
-        def change(copied: ir.Model) -> tuple[ir.Model, Hardening]:
-            nonlocal rounds
-            report = harden_for_directml(copied)
-            rounds = may_add_in_another_order(report)
-            return copied, report
-
         return _change(
             model,
             output,
             can_change=may_need_hardening,
             report_nothing=lambda: build_hardening_report(0),
-            change=change,
-            verify=lambda *args, **run_options: verify(*args, accepts_rounding=rounds, **run_options),
+            change=lambda copied: (copied, harden_for_directml(copied)),
+            verify=verify,
+            accepts_rounding=may_add_in_another_order,
             options=options,
         )
 
@@ -264,6 +256,7 @@ def _change(
     change: Callable[[ir.Model], tuple[ir.Model, Any]],
     verify: Callable[..., Verification],
     options: Mapping[str, Any],
+    accepts_rounding: Callable[[Any], bool] | None = None,
 ) -> Result:
     """Change a model, and write or return the result. If the options ask for a verification, the result must pass it.
 
@@ -275,6 +268,7 @@ def _change(
         change: A function that changes a copy of the model, and returns the result and a report.
         verify: A function that compares the original model with a file of the changed model.
         options: The options of the command.
+        accepts_rounding: A function of the report that returns `accepts_rounding` for `verify`.
 
     Returns:
         The report, the verification if there is one, and the changed model. The changed model is None if `model` is a
@@ -306,6 +300,8 @@ def _change(
             assert checked is not None
             file = os.path.join(scratch, "model.onnx") if output is None else output
             run_options = {name: options[name] for name in ("input_shapes", "inputs", "seed") if name in options}
+            if accepts_rounding is not None:
+                run_options["accepts_rounding"] = accepts_rounding(report)
             verification = write_verified(changed, file, verify, source=checked, overwrite=overwrite, **run_options)
         elif output is not None:
             write_model(changed, output, overwrite=overwrite)

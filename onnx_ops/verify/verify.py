@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_ops.model.declared import declared_shapes
@@ -19,10 +18,10 @@ from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.difference import EXACT, Tolerance, tolerance_of, widen
+from sliceport.diffing.difference import rounding_tolerance_of, tolerance_of
 from sliceport.diffing.graph import find_ancestors
 from sliceport.diffing.verify import Difference, Trial, Verification, Verifier, verify_or_refuse
-from sliceport.engines.engine import Array, Value
+from sliceport.engines.engine import Array
 
 VerificationT = TypeVar("VerificationT", bound=Verification)
 OPTIMIZED = "on onnxruntime's CPU provider with graph optimisation"
@@ -109,7 +108,7 @@ def verify_rewriting(
         runs.insert(1, other_run)
     trial = Trial(UNOPTIMIZED, reference)
     if accepts_rounding:
-        trial = replace(trial, tolerance_of=_tolerance_for_rounding, exact=_find_exact_outputs(original))
+        trial = replace(trial, tolerance_of=rounding_tolerance_of, exact=_find_exact_outputs(original))
     optimized_trial = Trial(OPTIMIZED, optimized, optimized, lambda expected, _: tolerance_of(expected))
     result = verifier.compare(runs, (trial, optimized_trial))
     return replace(result, equality=_EQUAL_UP_TO_ROUNDING) if accepts_rounding else result
@@ -127,21 +126,6 @@ def _find_exact_outputs(model: Runnable) -> frozenset[str]:
     }
     writes = {name: {w for i in find_ancestors(graph, [name]) for w in graph.nodes[i].writes} for name in graph.outputs}
     return frozenset(name for name in graph.outputs if inexact.isdisjoint(writes[name]))
-
-
-def _tolerance_for_rounding(expected: Value, actual: Value) -> Tolerance:
-    """Return a tolerance in proportion to the largest element that differs, so that no larger element widens it."""
-    if isinstance(expected, tuple) and isinstance(actual, tuple):
-        bounds = map(_tolerance_for_rounding, expected, actual)
-        return max(bounds, key=lambda tolerance: tolerance.absolute, default=EXACT)
-    tolerance = tolerance_of(expected)
-    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray) or tolerance == EXACT:
-        return EXACT
-    if expected.shape != actual.shape or expected.dtype != actual.dtype:
-        return EXACT
-    a, b = widen(expected), widen(actual)
-    is_rounded = (a != b) & np.isfinite(a) & np.isfinite(b)
-    return Tolerance(tolerance.absolute * float(np.abs(a[is_rounded]).max(initial=0)))
 
 
 def _compare_interfaces(original: Runnable, rewritten: Runnable) -> tuple[Difference, ...]:

@@ -57,6 +57,23 @@ def inner_tolerance_of(value: Value) -> Tolerance:
     return Tolerance(tolerance.absolute / 100, tolerance.relative)  # later nodes may enlarge a small difference
 
 
+def rounding_tolerance_of(expected: Value, actual: Value) -> Tolerance:
+    """Return a tolerance for two values that differ at most by rounding: none unless their types and shapes are equal.
+
+    It is in proportion to the largest finite element that differs, so that no larger element widens it.
+    """
+    if isinstance(expected, tuple) and isinstance(actual, tuple):
+        return max(map(rounding_tolerance_of, expected, actual), key=lambda bound: bound.absolute, default=EXACT)
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return EXACT
+    tolerance = tolerance_of(expected)
+    if tolerance == EXACT or expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return EXACT
+    a, b = widen(expected), widen(actual)
+    is_rounded = (a != b) & np.isfinite(a) & np.isfinite(b)
+    return Tolerance(tolerance.absolute * float(np.abs(a[is_rounded]).max(initial=0)))
+
+
 @dataclass(frozen=True)
 class Failure:
     """A failure of a run.

@@ -126,7 +126,6 @@ class Verifier:
         after: The changed model.
         reference: The engine that computes the expected outputs.
         names: For each input and output of the changed model that was renamed, its name in the original model.
-        moved: The outputs whose elements are only moved, so that no engine may round them.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
     """
 
@@ -134,7 +133,6 @@ class Verifier:
     after: ModelToRun
     reference: Side
     names: Mapping[str, str] = field(default_factory=dict)
-    moved: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
 
     def make_runs(
@@ -274,11 +272,10 @@ class Verifier:
         missing = [name for name in self.before.outputs if name not in expected or name not in actual]
         if missing:
             raise NotVerified(f"{where} an engine does not return values of the type of {list_names(missing)}.")
-        exact = self.moved | trial.exact
-        tolerances = {
-            name: EXACT if trial.tolerance_of is None or name in exact else trial.tolerance_of(value, actual[name])
-            for name, value in expected.items()
-        }
+        tolerances = dict.fromkeys(expected, EXACT)
+        if trial.tolerance_of is not None:
+            inexact = expected.keys() - trial.exact
+            tolerances |= {name: trial.tolerance_of(expected[name], actual[name]) for name in inexact}
         differences = []
         for output in compare_outputs(actual, expected, tolerances):
             if output.status == "different":
