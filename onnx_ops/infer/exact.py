@@ -8,13 +8,14 @@ operators like the newest version.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from onnx_ops.infer.facts import INTEGER_LIMITS, Facts
+from onnx_ops.infer.facts import INTEGER_LIMITS, MAX_BYTES, Facts, matches_facts
 from onnx_ops.infer.shape_arithmetic import BROADCAST_OPSET, compute_elements, divide
 from onnx_ops.model.views import Array
 
@@ -24,6 +25,8 @@ MOVING = frozenset(
 )
 """Operators that move the elements of their data and compute nothing."""
 _SELECTING = MOVING | {"Where", "ConstantOfShape", "EyeLike", "NonZero", "Compress"}
+# The output is small if the input is, so they are computed although the size of the output is unknown.
+_SHRINKING = frozenset(("NonZero", "Compress"))
 _REDUCING = frozenset(("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"))
 ONLY_OF_INT32 = _REDUCING | {"Min", "Max", "Clip", "Sign", "Mod"}
 """Operators that onnxruntime computes wrongly for some integers beyond 32 bits."""
@@ -217,7 +220,7 @@ def _divide(dividend: Array, divisor: Array) -> Array:
 _FUNCTIONS: dict[str, Callable[..., Array]] = {"Div": _divide, "Expand": _expand, "GatherElements": _gather_elements}
 
 
-def compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
+def _compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
     """Compute the integers of a node's only output from those of its inputs if possible. Store them in `outputs`."""
     sizes = outputs[0].sizes if len(outputs) == 1 else None
     if sizes is None or outputs[0].element not in (*INTEGER_LIMITS, onnx.TensorProto.BOOL):
@@ -227,3 +230,27 @@ def compute_integers(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Seq
     integers = compute_elements(node.op_type, input_integers, attributes, sizes, opset)
     if integers is not None:
         outputs[0].set_integers(integers)
+
+
+def compute_few_elements(node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
+    """Compute elements of `outputs` if they are few and engines agree on them. Store the elements and shapes."""
+    if any(facts.data is not None or facts.integers is not None for facts in outputs):
+        return  # a rule of this package has computed elements
+    _compute_integers(node, inputs, outputs, opset)
+    if not node.input or not outputs or outputs[0].data is not None:
+        return
+    if any(name and facts.data is None for name, facts in zip(node.input, inputs, strict=True)):
+        return  # onnx's evaluator needs all elements of each input
+    shapes = [facts.sizes for facts in outputs]
+    # An element has at most 16 bytes, as in complex128.
+    is_small = all(shape is not None and prod(shape) * 16 <= MAX_BYTES for shape in shapes)
+    if not (is_small or node.op_type in _SHRINKING):
+        return
+    arrays = [facts.data if name else None for name, facts in zip(node.input, inputs, strict=True)]
+    if sum(array.nbytes for array in arrays if array is not None) > MAX_BYTES:
+        return
+    if any(array is not None and array.dtype.names for array in arrays):
+        return  # onnx 1.18 stores bfloat16 and similar types as a named field of bits, and computes with the bits
+    for facts, array in zip(outputs, evaluate(node, arrays, opset), strict=False):
+        if matches_facts(facts, array):
+            facts.data, facts.dims = array, array.shape

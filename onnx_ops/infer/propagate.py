@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -29,14 +28,12 @@ from onnx_ops.infer.control_flow import (
 )
 from onnx_ops.infer.corrections import correct_first_output, normalize_axes
 from onnx_ops.infer.declared import Trust, fill_in_declared, holds_for_all_sizes, name_open_sizes
-from onnx_ops.infer.exact import compute_integers, evaluate
+from onnx_ops.infer.exact import compute_few_elements
 from onnx_ops.infer.facts import (
-    MAX_BYTES,
     MAX_RANK,
     NO_FACTS,
     Facts,
     drop_large_data,
-    matches_facts,
     read_tensor,
     read_type,
     serialize_inputs,
@@ -60,8 +57,6 @@ _MAX_CALLS = 16  # the depth of subgraphs and function calls down to which funct
 # Calls and Loops in one another may multiply visits without bound. In exported models, a node is visited a few times.
 _VISITS = 20000  # the limit for visits of nodes, in addition to 20 for each node; then, calls are not expanded any more
 _NEGATIVE_AXES_OPSET = 11  # the first operator set in which onnx's inference counts axes below 0 from the end
-# Operators whose output is small if their input is. They are computed although the size of the output is unknown.
-_SHRINKING = frozenset(("NonZero", "Compress"))
 
 
 def propagate(model: bytes, bound_shapes: InputShapes = MappingProxyType({}), *, uses_onnx: bool = True) -> list[Facts]:
@@ -250,7 +245,7 @@ class _Propagation:
         if outputs is None:
             outputs = self._infer_by_onnx(node, inputs, domain, opset, scope)
         if not domain and outputs is not None:
-            self._compute(node, inputs, outputs, opset)
+            compute_few_elements(node, inputs, outputs, opset)
         return outputs
 
     def _visit_subgraphs(self, node: onnx.NodeProto, inputs: Sequence[Facts], scope: Scope) -> list[Facts] | None:
@@ -362,29 +357,6 @@ class _Propagation:
             types = [serialize_type(facts.element, facts.dims) for facts in inputs]
             body = onnx.FunctionProto.FromString(schema.get_context_dependent_function(node.SerializeToString(), types))
         return body
-
-    def _compute(self, node: onnx.NodeProto, inputs: Sequence[Facts], outputs: Sequence[Facts], opset: int) -> None:
-        """Compute elements of `outputs` if they are few and engines agree on them. Store the elements and shapes."""
-        if any(facts.data is not None or facts.integers is not None for facts in outputs):
-            return  # a rule of this package has computed elements
-        compute_integers(node, inputs, outputs, opset)
-        if not node.input or not outputs or outputs[0].data is not None:
-            return
-        if any(name and facts.data is None for name, facts in zip(node.input, inputs, strict=True)):
-            return  # onnx's evaluator needs all elements of each input
-        shapes = [facts.sizes for facts in outputs]
-        # An element has at most 16 bytes, as in complex128.
-        is_small = all(shape is not None and prod(shape) * 16 <= MAX_BYTES for shape in shapes)
-        if not (is_small or node.op_type in _SHRINKING):
-            return
-        arrays = [facts.data if name else None for name, facts in zip(node.input, inputs, strict=True)]
-        if sum(array.nbytes for array in arrays if array is not None) > MAX_BYTES:
-            return
-        if any(array is not None and array.dtype.names for array in arrays):
-            return  # onnx 1.18 stores bfloat16 and similar types as a named field of bits, and computes with the bits
-        for facts, array in zip(outputs, evaluate(node, arrays, opset), strict=False):
-            if matches_facts(facts, array):
-                facts.data, facts.dims = array, array.shape
 
     def _enforce_limits(self, facts: Facts) -> Facts:
         """Return facts without sizes, ranks and elements that are too large.
