@@ -232,7 +232,7 @@ def _slice_inputs(view: BuiltInNode, entry: Entry) -> tuple[int | ov.Output, int
     Return None if a bound is masked and the sign of the step is unknown, because the sign decides where the bound is.
     """
     if entry.kind == "shrink":
-        # A huge step selects one element; the plugin takes steps of 32 bits. A stop of index + 1 would be 0 for index
+        # A huge step selects one element. The plugin narrows steps to 32 bits. A stop of index + 1 would be 0 for index
         # -1, and select nothing.
         return _build_element(view, 0, entry), INT64_MAX, _INT32_MAX
     masks, step = view.aligned_masks, _constant_element(view, 2, entry)

@@ -18,7 +18,7 @@ from sliceport.slicing import AxisSlice
 
 
 def rules() -> Any:
-    """Return a set of rules: from opset 10 on, two Slices become one, and an Identity replaces a Slice of all.
+    """Return a set of rules: from opset 10 on, two Slices become one, and a whole Slice an Identity.
 
     The rules share the arithmetic of `ComposeSlicesPass` and `RemoveIdentitySlicesPass`. Sizes are inferred when the
     set is applied to a model, because declared sizes may be wrong. A rule that is used outside this set knows no sizes.

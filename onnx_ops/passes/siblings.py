@@ -170,7 +170,7 @@ def _read_parts(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, li
 def read_single_axis_slice(node: ir.Node, opset: int, shape: Sizes | None) -> tuple[int, range] | None:
     """Return the only axis that a Slice cuts, and the consecutive indices that it keeps.
 
-    The result is None if the Slice does not cut exactly one axis, or does not keep one or more indices in a row.
+    The result is None if the Slice cuts no axis or several axes, keeps nothing, or has a step other than 1.
 
     Raises:
         Skip, InvalidSlice, DynamicSlice: `read_slice` cannot read the bounds, or the size of the axis is not known.

@@ -141,7 +141,7 @@ def _open_sides(device: Device) -> tuple[Side, Side]:
 
 def _describe_difference(case: Case, output: str) -> Finding:
     """Return the finding about `case`, the smallest part that differs on the way to an output."""
-    cause = " (its graph fusion is to blame: the results are right if the values inside the fusion become outputs, too)"
+    cause = " (graph fusion is to blame: the results are right if the values inside the fusion become outputs, too)"
     text = (
         f"{case.culprit_text} is the first node on the way to output {output!r} that the DirectML provider computes "
         f"differently from {onnxruntime_cpu.NAME}{cause if case.is_fusion else ''}"

@@ -93,18 +93,19 @@ class RunComparison:
 
     def counts(self) -> dict[str, int]:
         """Return the number of models by kind of change. A model with both new and fixed findings counts twice."""
-        counts = {name: len(getattr(self, name)) for name in ("new", "fixed", "changed", "added", "removed")}
-        return {**counts, "same": self.same}
+        counts = {name: len(getattr(self, name)) for name in ("new", "fixed", "changed")}
+        return {**counts, "same": self.same, "added": len(self.added), "removed": len(self.removed)}
 
     def text(self, columns: int | None) -> str:
         """Return versions, options, counts and at most 20 models of each kind. Wrap lines unless `columns` is None."""
-        parts = [] if self.versions else ["Both runs have the same versions of all packages."]
+        parts = [] if self.versions else ["\n".join(wrap("Both runs have the same versions of all packages.", columns))]
         for heading, differences in (("package", self.versions), ("option", self.options)):
             if differences:
                 rows = [(name, show_value(before), show_value(after)) for name, before, after in differences]
                 parts.append(table([(heading, "before", "after"), *rows], columns))
-        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts().items())
-        parts.append(f"{format_model_count(self.count_common())} in both runs: {counts}")
+        kinds = [f"{count:,} {name}" for name, count in self.counts().items()]
+        counts = f"{', '.join(kinds[:4])}; {', '.join(kinds[4:])}"  # added and removed models are in one run only
+        parts.append("\n".join(wrap(f"{format_model_count(self.count_common())} in both runs: {counts}", columns)))
         for title, changes in (("new", self.new), ("fixed", self.fixed), ("changed", self.changed)):
             if changes:
                 parts.append(_format_changes(title, changes, columns))

@@ -83,7 +83,7 @@ class Matches:
         """A sentence about how many values were matched, and how."""
         counts_text = ", ".join(f"{count} {how}" for how, count in sorted(self._counts.items()) if count)
         value_count = sum(len(node.writes) for node in self.second.nodes)
-        return f"values of the second model found in the first: {counts_text or 'none'}, of {value_count}"
+        return f"matched {sum(self._counts.values())} of {value_count} values of the second model: {counts_text}"
 
     @property
     def has_computed(self) -> bool:

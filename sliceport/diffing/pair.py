@@ -84,8 +84,7 @@ class Pair:
             cause = self._confirm_cause(located, failure)
             if cause is not None:
                 return self._enter_body(cause, None)
-            # `_find_parts` has added values that are right. They need no further test, so they count as different no
-            # more.
+            # `_find_parts` has added values that are right. They are not tested again.
             for name in right:
                 self.matches.different.pop(name, None)
         return None

@@ -207,7 +207,7 @@ def test_text_has_all_parts() -> None:
         "-------  ------  -----\n"
         "onnx     1.23.0  1.24\n"
         "\n"
-        "4 models in both runs: 1 new, 1 fixed, 1 changed, 1 added, 1 removed, 1 same\n"
+        "4 models in both runs: 1 new, 1 fixed, 1 changed, 1 same; 1 added, 1 removed\n"
         "\n"
         "new:\n"
         "  a: clean to finding\n"

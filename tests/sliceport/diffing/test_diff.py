@@ -324,6 +324,17 @@ def test_saved_folder_shows_the_failure_without_sliceport(differ: Differ, tmp_pa
     assert "EliminateSlice" in issue
 
 
+def test_saved_script_compares_no_sequence(differ: Differ, tmp_path: Path) -> None:
+    """A sequence has no file, so the script would not find it."""
+    graph = "(float[4,2] x) => (seq(float[2]) y) { [n] h = Neg (x)  [s] y = SplitToSequence <axis = 0> (h) }"
+    report = differ(graph, refuse("SplitToSequence"))
+    assert names(report) == ["s"]
+    write(report, tmp_path / "out")
+    script = tmp_path / "out" / "run.py"
+    script.write_text(script.read_text().replace("got = ...", "got = []"))
+    assert run_saved(tmp_path / "out").returncode == 0
+
+
 def test_saved_files_are_utf_8_in_any_locale(tmp_path: Path) -> None:
     proto = parse(DROPPED)
     proto.graph.input[0].name = proto.graph.node[0].input[0] = "größe"
@@ -428,7 +439,7 @@ def test_first_node_of_the_second_model_is_named(tmp_path: Path) -> None:
     other = "(float[2,3] q) => (z) { [i] s = Identity (q)  [k] u = Exp (s)  [l] v = Abs (q)  [m] z = Tanh (v) }"
     report = compare_models(TWO, other, tmp_path)
     assert names(report) == ["l", "m"]
-    assert report.notes[0] == "values of the second model found in the first: 2 by value, 1 different, of 4"
+    assert report.notes[0] == "matched 3 of 4 values of the second model: 2 by value, 1 different"
 
 
 def test_numbered_names_match_by_value(tmp_path: Path) -> None:
