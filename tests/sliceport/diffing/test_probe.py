@@ -464,13 +464,13 @@ def test_anonymous_probe_holds_no_names(
             read_results(model, results)
 
 
-def test_anonymous_probe_holds_no_denotations(tmp_path: Path) -> None:
-    model = save("(float[4] x) => (y) { y = Neg (x) }", tmp_path)
-    proto = onnx.load(model)
-    proto.graph.input[0].type.denotation = "SECRET"
-    proto.graph.input[0].type.tensor_type.shape.dim[0].denotation = "SECRET"
-    onnx.save(proto, model)
-    probe(model, tmp_path / "1", anonymise="names")
+@pytest.mark.parametrize("field", ["input", "value_info", "output"])
+def test_anonymous_probe_holds_no_denotations(tmp_path: Path, field: str) -> None:
+    proto = parse("(float[4] x) => (float[4] y) <float[4] h> { [a] h = Neg (x) [b] y = Exp (h) }")
+    declared = getattr(proto.graph, field)[0].type
+    declared.denotation = declared.tensor_type.shape.dim[0].denotation = "SECRET"
+    onnx.save(proto, tmp_path / "model.onnx")
+    probe(tmp_path / "model.onnx", tmp_path / "1", anonymise="names")
     assert not any(b"SECRET" in file.read_bytes() for file in (tmp_path / "1").iterdir())
 
 
