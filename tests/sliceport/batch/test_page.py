@@ -160,7 +160,7 @@ class TestText:
         index, _ = embedded(page)
         assert [line["groups"][0] for line in index["rows"]] == [["new"]] * (len(rows) - 1) + [["fixed"]]
         assert page.index("Since the earlier run") < page.index('id="filters"')
-        assert "10 new, 1 fixed, 0 changed, 0 added, 1 removed, 0 same" in page
+        assert "10 new, 1 fixed, 0 changed, 0 same, 0 added, 1 removed" in page
         assert "Since the earlier run" not in re.sub("(?s)<script.*?</script>", "", render_page(make_header(), rows))
 
     def test_the_same_rows_make_the_same_page(self) -> None:
