@@ -15,7 +15,7 @@ ORDER := $(if $(SHUFFLE),--random-order-bucket=module --random-order-seed=$(SHUF
 
 # What `make test-lowest` leaves out: the divergences, each of which is about named versions of an engine, and the real
 # DirectML, whose libraries are of one version whatever is installed here.
-NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/directml/device
+NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/device
 
 # The tests start many processes, and each would compile the packages anew where that is not kept.
 export PYTHONDONTWRITEBYTECODE :=

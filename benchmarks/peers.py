@@ -19,7 +19,7 @@ from onnx_ops.model.nodes import constant
 from onnx_ops.passes import rewrite, simplify
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.runnable import Runnable
-from sliceport.diffing.verify import find_inputs_that_run
+from sliceport.verdict.verification import find_inputs_that_run
 
 ROOT = Path(__file__).parents[1]
 ZOO = ROOT.parent / "shared" / "zoo"  # more models, if this folder exists

@@ -44,10 +44,10 @@ import sliceport
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport.defects.profiles import PROFILES
-from sliceport.diffing.verify import find_inputs_that_run
+from sliceport.engines.sizes import choose_sizes
 from sliceport.errors import SliceportError
 from sliceport.formats import declared_shapes
-from sliceport.open_shapes import choose_sizes
+from sliceport.verdict.verification import find_inputs_that_run
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"

@@ -38,11 +38,11 @@ from onnx_ops.verify.directml_provider import open_provider
 from onnx_ops.verify.find_nodes import CANNOT_COMPILE
 from onnx_ops.verify.run_model import run_on
 from onnx_ops.verify.runnable import read_complete_model
-from sliceport.diffing.difference import compare_values
-from sliceport.diffing.verify import find_inputs_that_run, run_whole_model
-from sliceport.directml.device import Device
+from sliceport.device import Device
 from sliceport.engines.model_run import ModelRun
 from sliceport.errors import SliceportError
+from sliceport.verdict.difference import compare_values
+from sliceport.verdict.verification import find_inputs_that_run, run_whole_model
 
 MODELS = Path(__file__).parents[1] / "models"
 VERDICTS = ("right", "wrong", "refused", "ends", "not compiled")

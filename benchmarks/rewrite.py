@@ -71,7 +71,7 @@ def profile(proto: onnx.ModelProto, arrays: dict[str, np.ndarray], runs: int) ->
 
 def directml(before: onnx.ModelProto, after: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> float | None:
     """Return the ratio of the best times of whole sessions on onnxruntime's DirectML provider; None if a run fails."""
-    from sliceport.directml import device
+    from sliceport import device
 
     names = [output.name for output in before.graph.output]
     best = [math.inf, math.inf]

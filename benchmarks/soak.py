@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from sliceport.directml import device
+from sliceport import device
 from sliceport.directml.operators import Slice1
 from sliceport.directml.tensor import BufferTensor, DataType
 

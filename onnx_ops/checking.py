@@ -63,7 +63,7 @@ from sliceport.slicing import AxisSlice, SliceSpec
 if TYPE_CHECKING:
     from onnx_ops.infer.facts import Facts
     from onnx_ops.lowering import AnyModel
-    from sliceport.formats import InputShapes
+    from sliceport.engines.sizes import InputShapes
 
 ENGINES = ("onnxruntime-cpu", "onnxruntime-cpu-optimized", "onnxruntime-dml", "onnx-reference", "openvino-onnx")
 """The engines about which `check` reports: those with proved entries for ONNX models in the table of defects."""

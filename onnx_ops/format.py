@@ -13,8 +13,9 @@ from sliceport import progress
 from sliceport.arguments import is_path, read_names
 from sliceport.defects.profiles import PROFILES, Profile
 from sliceport.diagnosis import Diagnosis, diagnose_package
+from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import unknown_name
-from sliceport.formats import DeclaredShapes, InputShapes, Path, Result
+from sliceport.formats import Path, Result
 
 if TYPE_CHECKING:
     import onnx
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from onnx_ops.passes import Rewriting
     from onnx_ops.verify.onnx_graph import OnnxGraph
     from sliceport.checking import NodeFindings
-    from sliceport.diffing.verify import Verification
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
+    from sliceport.verdict.verification import Verification
 
 
 class ONNX:

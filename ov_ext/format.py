@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from sliceport import progress
 from sliceport.arguments import is_path
 from sliceport.diagnosis import Diagnosis, diagnose_package
-from sliceport.diffing.verify import verify_or_refuse
 from sliceport.directml.program import Program
+from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import ModelError, UsageError, unknown_name
-from sliceport.formats import DeclaredShapes, InputShapes, ManyFiles, Path, Result, format_of
+from sliceport.formats import ManyFiles, Path, Result, format_of
 from sliceport.sandbox.place import refuse_data_files
+from sliceport.verdict.verification import verify_or_refuse
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
     from ov_ext.ov_graph import OpenVINOGraph
     from sliceport.checking import NodeFindings
-    from sliceport.diffing.verify import Verification
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
+    from sliceport.verdict.verification import Verification
 
 
 _REWRITTEN = "OpenVINO does not read the file as it is, so its slicing was simplified first, as by sliceport rewrite"
@@ -114,7 +115,7 @@ class OpenVINO:
         return compare(model, **options)
 
     def open_graph(self, model: Any) -> OpenVINOGraph:
-        """Read a model as a graph that `diff` can cut into smaller models; see `sliceport.diffing.graph.Diffable`."""
+        """Read a model as a graph that `diff` can cut into smaller models; see `sliceport.search.graph.Diffable`."""
         ov_model = _read(model)  # first, because its error says what to install if openvino is missing
         from ov_ext.ov_graph import OpenVINOGraph
 

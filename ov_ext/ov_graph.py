@@ -20,11 +20,11 @@ from ov_ext.static_values import as_constant
 from ov_ext.tensors import numpy_type, to_array
 from sliceport.arguments import load_array
 from sliceport.defects.defect import Defect
-from sliceport.diffing.graph import Body, GraphNode, Runner
-from sliceport.diffing.inputs import DeclaredInput, make_inputs
 from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.inputs import DeclaredInput, make_inputs
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import UsageError
-from sliceport.formats import InputShapes
+from sliceport.search.graph import Body, GraphNode, Runner
 
 Array = npt.NDArray[Any]
 

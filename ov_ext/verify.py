@@ -17,15 +17,16 @@ from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.ov_graph import OpenVINOGraph
 from ov_ext.passes import BUILT_IN, kind_of, replace_nodes
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
-from sliceport.diffing.difference import Tolerance, tolerance_of
-from sliceport.diffing.graph import Graph, only_moves
-from sliceport.diffing.setup import DEFAULT_AGAINST, match_names, open_graph
-from sliceport.diffing.side import Side, read_side
-from sliceport.diffing.verify import Trial, Verification, Verifier
 from sliceport.engines.engine import Value
 from sliceport.engines.registry import model_engines
+from sliceport.engines.side import Side, read_side
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import InvalidSlice, ModelError
-from sliceport.formats import InputShapes, declared_shapes, format_of
+from sliceport.formats import declared_shapes, format_of
+from sliceport.search.graph import Graph, only_moves
+from sliceport.search.setup import DEFAULT_AGAINST, match_names, open_graph
+from sliceport.verdict.difference import Tolerance, tolerance_of
+from sliceport.verdict.verification import Trial, Verification, Verifier
 from sliceport.wording import format_findings
 
 Array = npt.NDArray[Any]

@@ -15,7 +15,6 @@ from sliceport.lazy import lazy_names
 
 if TYPE_CHECKING:
     from sliceport.api import check, compare, harden, lower, rewrite
-    from sliceport.diffing.diff import diff
     from sliceport.errors import (
         DynamicSlice,
         InvalidDescriptor,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         UnsupportedSlice,
         UsageError,
     )
+    from sliceport.search.diff import diff
 
 __version__ = "0.1.0"
 __all__ = [
@@ -54,7 +54,7 @@ if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any 
     __getattr__, __dir__ = lazy_names(
         __name__,
         dict.fromkeys(("check", "compare", "harden", "lower", "rewrite"), "sliceport.api")
-        | {"diff": "sliceport.diffing.diff"}
+        | {"diff": "sliceport.search.diff"}
         | {name: "sliceport.errors" for name in __all__ if name[0].isupper()},
         defined=("__version__",),
     )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sliceport.arguments import check_path, is_path, read_input_shapes, read_inputs, read_mapping, read_names, read_seed
 from sliceport.defects.profiles import read_form_options
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import UsageError
-from sliceport.formats import Arrays, InputShapes, Path, Result, choose_target, format_of, formats
+from sliceport.formats import Arrays, Path, Result, choose_target, format_of, formats
 
 if TYPE_CHECKING:
     from sliceport.checking import CheckReport

@@ -9,27 +9,23 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sliceport.arguments import is_path
+from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from sliceport.checking import NodeFindings
-    from sliceport.diffing.verify import Verification
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
     from sliceport.engines.model_run import ModelRun
+    from sliceport.verdict.verification import Verification
 
 GROUP = "sliceport.formats"
-InputShapes = Mapping[str, Sequence[int]]
 Arrays = Mapping[str, Any]
 """NumPy arrays, or objects with `__array__`, by input name."""
 Path = str | os.PathLike[str]
 Lines = Mapping[str, str]
 """Descriptions of one line, by name."""
-DeclaredDim = int | str | range | None
-"""A size as a model declares it: a number, a symbol, the range of possible numbers, or None for any number."""
-DeclaredShapes = Mapping[str, Sequence[DeclaredDim] | None]
-"""Declared sizes by input name, in the model's order; None for an input of unknown rank."""
 
 
 class Changes(Protocol):

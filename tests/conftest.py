@@ -18,9 +18,9 @@ from command_line import Invoke, Printed
 from hypothesis import HealthCheck, settings
 from processes import SMALL_HEAPS
 
+from sliceport import device
 from sliceport.cli.main import main
-from sliceport.directml import device
-from sliceport.directml.device import install, validator
+from sliceport.device import install, validator
 from sliceport.engines import directml as shared
 from sliceport.engines import directml_validate
 from sliceport.sandbox import child_process

@@ -8,7 +8,7 @@ import onnx
 
 from onnx_ops.infer import propagate as real
 from onnx_ops.infer.facts import Facts
-from sliceport.formats import InputShapes
+from sliceport.engines.sizes import InputShapes
 
 
 def propagate(proto: bytes, bound_shapes: InputShapes = MappingProxyType({}), *, uses_onnx: bool = True) -> list[Facts]:

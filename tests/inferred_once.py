@@ -10,7 +10,7 @@ import pickle
 
 from onnx_ops.infer import inference
 from onnx_ops.infer.facts import Facts
-from sliceport.formats import InputShapes
+from sliceport.engines.sizes import InputShapes
 
 _ask = inference._propagate
 

@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from sliceport.directml.device import install, wine_root
-from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
+from sliceport.device import install, wine_root
+from sliceport.device.packages import PackageIndex, find_mirror, unpack
 from sliceport.sandbox.place import fill_folder
 from sliceport.user_cache import user_cache
 

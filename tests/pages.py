@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from forked import run
 
-from sliceport.directml.device import install
+from sliceport.device import install
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("models", "sliceport", "onnx_ops", "ov_ext", "docs", "benchmarks")

@@ -13,10 +13,10 @@ from onnx_models import save
 
 from onnx_ops.engines import ONNXRUNTIME_CPU
 from onnx_ops.model.proto_walk import all_nodes, model_nodes
-from sliceport.diffing.diff import diff
-from sliceport.diffing.report import DiffReport, Part
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.errors import ModelError
+from sliceport.search.diff import diff
+from sliceport.search.report import DiffReport, Part
 
 Fault = Callable[[onnx.ModelProto], None]
 SWAPS = {

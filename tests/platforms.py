@@ -12,7 +12,7 @@ from onnx_models import parse
 from sessions import run_unoptimized
 
 if TYPE_CHECKING:
-    from sliceport.directml.device import Device
+    from sliceport.device import Device
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="files, scripts, terminals, limits and signals of POSIX")
 """For tests of what Windows does not have, or says in other words."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
-from sliceport.directml.device import Device
+from sliceport.device import Device
 
 SMALL_HEAPS = {"VKD3D_CONFIG": "virtual_heaps"}
 """Without it, vkd3d gives every session of onnxruntime two descriptor heaps of 256 MB that lavapipe fills: 0.25 s, not

@@ -33,6 +33,7 @@ import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite
 from onnx_ops.passes.harden_directml import harden_for_directml
+from sliceport import device
 from sliceport.defects import table
 from sliceport.defects.cases import OnnxCase, OpenVINOCase
 from sliceport.defects.defect import (
@@ -67,8 +68,8 @@ from sliceport.defects.onnxruntime import BELOW_THE_AXIS
 from sliceport.defects.profiles import PROFILES
 from sliceport.defects.reported import REPORTED
 from sliceport.defects.table import DEFECTS
-from sliceport.directml import device, emulator
-from sliceport.directml.device import CallFailed, HostDied
+from sliceport.device import CallFailed, HostDied
+from sliceport.directml import emulator
 from sliceport.directml.operators import check
 from sliceport.engines.registry import engines
 from sliceport.errors import InvalidDescriptor, UsageError

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import mingw
 
-from sliceport.directml.device import install, libraries, wine_root
-from sliceport.directml.device.packages import PackageIndex, find_mirror, unpack
-from sliceport.directml.device.programs import run
+from sliceport.device import install, libraries, wine_root
+from sliceport.device.packages import PackageIndex, find_mirror, unpack
+from sliceport.device.programs import run
 from sliceport.sandbox.place import fill_folder
 from sliceport.user_cache import user_cache
 

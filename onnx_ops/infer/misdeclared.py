@@ -15,7 +15,7 @@ import onnx
 from onnx_ops.infer.declared import Trust
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.model.views import Dims
-from sliceport.open_shapes import choose_symbol_sizes
+from sliceport.engines.sizes import choose_symbol_sizes
 
 _LEADING, _OTHER = 7, 29
 """The first primes for open sizes of axis 0, and for others, in a trial. Few models are exported at these sizes."""

@@ -47,8 +47,8 @@ from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, usual_name
 from onnx_ops.model.nodes import is_slicing
 from onnx_ops.model.proto_walk import all_nodes, graphs_of, resolve_references
 from onnx_ops.model.views import fits
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import InvalidSlice
-from sliceport.formats import InputShapes
 from sliceport.slicing import INT64_MAX
 
 _TOTAL_BYTES = 2**27  # the limit for the elements of all facts of a model; further values keep no elements

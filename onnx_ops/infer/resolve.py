@@ -15,9 +15,8 @@ from onnx_ops.model.specs import SpecAndRegions, resolve_node
 from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, fits, static_sizes
 from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
+from sliceport.engines.sizes import InputShapes, evaluate_formula
 from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
-from sliceport.formats import InputShapes
-from sliceport.open_shapes import evaluate_formula
 
 if TYPE_CHECKING:
     from onnx_ops.infer.facts import Facts

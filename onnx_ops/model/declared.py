@@ -19,8 +19,8 @@ from onnx_ops.model.nodes import node_name
 from onnx_ops.model.read import CheckedModel, read_proto
 from onnx_ops.model.views import read_dim
 from onnx_ops.model.walk import all_nodes
+from sliceport.engines.sizes import DeclaredShapes
 from sliceport.errors import ModelError
-from sliceport.formats import DeclaredShapes
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.edits import RANDOM, holds_graph, is_used
 from onnx_ops.passes.fold_slices import collect_tensors
 from onnx_ops.runtime import onnxruntime_cpu
-from sliceport.diffing.side import RunFailed
+from sliceport.engines.side import RunFailed
 from sliceport.errors import ModelError, model_error
 
 MAX_READ_BYTES = 2**26

@@ -9,9 +9,9 @@ import onnx
 
 from onnx_ops.model.read import to_bytes
 from sliceport.defects.engines import ONNXRUNTIME_CPU as NAME
-from sliceport.diffing.side import Side
 from sliceport.engines.engine import WholeModel
 from sliceport.engines.registry import model_engines
+from sliceport.engines.side import Side
 from sliceport.errors import MissingExtra
 from sliceport.wording import shorten
 

@@ -11,9 +11,9 @@ import onnx_ir as ir
 
 from onnx_ops.verify.inputs import list_replaceable_inputs
 from onnx_ops.verify.runnable import Runnable
-from sliceport.diffing.side import Budget, BudgetSpent, RunFailed, Side
-from sliceport.diffing.verify import InputRun, run_whole_model
 from sliceport.engines.engine import Array, Value
+from sliceport.engines.side import Budget, BudgetSpent, RunFailed, Side
+from sliceport.verdict.verification import InputRun, run_whole_model
 from sliceport.wording import list_names
 
 _MAX_BYTES = 2**26

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from sliceport.directml.device import Device
+    from sliceport.device import Device
 
     Array = npt.NDArray[Any]
 
@@ -107,8 +107,8 @@ def open_provider(adapter: str | None = None) -> Device:
     Raises:
         DeviceError: DirectML is not installed, or cannot run on this machine.
     """
-    from sliceport.directml import device
-    from sliceport.directml.device.windows import ADAPTER
+    from sliceport import device
+    from sliceport.device.windows import ADAPTER
 
     environment = None if adapter is None else {ADAPTER: adapter}
     return device.open(timeout=TIMEOUT, retries=True, environment=environment)

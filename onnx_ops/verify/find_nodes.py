@@ -8,14 +8,14 @@ from dataclasses import replace
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.directml_provider import OnnxruntimeDML
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from sliceport.diffing.case import Case, compute, make_case
-from sliceport.diffing.difference import Failure
-from sliceport.diffing.graph import GraphNode, find_ancestors, find_boundary
-from sliceport.diffing.search import Search, search_each
-from sliceport.diffing.side import Budget, BudgetSpent, Result, Side
-from sliceport.directml.device import Device
+from sliceport.device import Device
 from sliceport.engines.engine import Array
+from sliceport.engines.failure import Failure
 from sliceport.engines.model_run import Finding
+from sliceport.engines.side import Budget, BudgetSpent, Result, Side
+from sliceport.search.case import Case, compute, make_case
+from sliceport.search.graph import GraphNode, find_ancestors, find_boundary
+from sliceport.search.search import Search, search_each
 from sliceport.wording import list_names
 
 _MAX_FINDINGS = 20

@@ -15,11 +15,11 @@ from onnx_ops.lowering import open_view
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.nodes import read_int, sizes_of
 from onnx_ops.model.views import dims_of
-from sliceport.diffing import inputs as random_inputs
-from sliceport.diffing.inputs import DeclaredInput
+from sliceport.engines import inputs as random_inputs
 from sliceport.engines.engine import Array
+from sliceport.engines.inputs import DeclaredInput
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import InvalidSlice, UsageError
-from sliceport.formats import InputShapes
 from sliceport.slicing.spec import normalize_axis
 
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}

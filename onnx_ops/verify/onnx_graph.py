@@ -23,10 +23,10 @@ from onnx_ops.passes.edits import RANDOM
 from onnx_ops.runtime.session import STRING, Captured
 from onnx_ops.verify.inputs import make_inputs
 from sliceport.defects.defect import Defect
-from sliceport.diffing.graph import Body, GraphNode, Runner
 from sliceport.engines.engine import Array, Value, WholeModel
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import UsageError
-from sliceport.formats import InputShapes
+from sliceport.search.graph import Body, GraphNode, Runner
 from sliceport.wording import shorten
 
 _MOVES = frozenset(

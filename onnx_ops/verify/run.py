@@ -20,9 +20,6 @@ from onnx_ops.verify.known_defects import known_defects
 from onnx_ops.verify.one_node import build_model, element_dtype, output_names
 from onnx_ops.verify.runnable import prepare_to_run
 from sliceport.arguments import is_path, read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.inputs import random_array
-from sliceport.diffing.side import RunFailed
-from sliceport.diffing.verify import find_inputs_that_run
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.program import LoweredNode, Program
 from sliceport.engines.comparison import (
@@ -35,10 +32,13 @@ from sliceport.engines.comparison import (
     takes_part,
 )
 from sliceport.engines.engine import Engine, NodeEngine, Value
+from sliceport.engines.inputs import random_array
 from sliceport.engines.registry import choose_engines
+from sliceport.engines.side import RunFailed
 from sliceport.errors import ModelError, model_error
 from sliceport.formats import formats
 from sliceport.slicing.node import Folded
+from sliceport.verdict.verification import find_inputs_that_run
 
 REFERENCE = onnxruntime_cpu.NAME
 _INEXACT = {dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")}

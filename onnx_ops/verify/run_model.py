@@ -15,15 +15,15 @@ from onnx_ops.verify.find_nodes import find_differences, find_refusals
 from onnx_ops.verify.known_defects import explain_findings
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.runnable import Runnable, find_weights, read_complete_model
+from sliceport import device
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.difference import EXACT, compare_values, tolerance_of
-from sliceport.diffing.graph import only_moves
-from sliceport.diffing.verify import find_inputs_that_run
-from sliceport.directml import device
-from sliceport.directml.device import CallFailed, HostDied, HostTimedOut
+from sliceport.device import CallFailed, HostDied, HostTimedOut
 from sliceport.engines.engine import Array, Value
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
 from sliceport.progress import say
+from sliceport.search.graph import only_moves
+from sliceport.verdict.difference import EXACT, compare_values, tolerance_of
+from sliceport.verdict.verification import find_inputs_that_run
 from sliceport.wording import spell
 
 

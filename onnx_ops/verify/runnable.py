@@ -24,9 +24,9 @@ from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.strided_slice_op import embed_function
 from onnx_ops.verify.inputs import make_inputs
-from sliceport.directml.device import DeviceError, StoredTensor
+from sliceport.device import DeviceError, StoredTensor
 from sliceport.engines.engine import WholeModel
-from sliceport.formats import InputShapes
+from sliceport.engines.sizes import InputShapes
 from sliceport.progress import announce
 
 

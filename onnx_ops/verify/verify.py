@@ -18,10 +18,10 @@ from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.runnable import Runnable, prepare_to_run
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
-from sliceport.diffing.difference import rounding_tolerance_of, tolerance_of
-from sliceport.diffing.graph import find_ancestors
-from sliceport.diffing.verify import Difference, Trial, Verification, Verifier, verify_or_refuse
 from sliceport.engines.engine import Array
+from sliceport.search.graph import find_ancestors
+from sliceport.verdict.difference import rounding_tolerance_of, tolerance_of
+from sliceport.verdict.verification import Difference, Trial, Verification, Verifier, verify_or_refuse
 
 VerificationT = TypeVar("VerificationT", bound=Verification)
 OPTIMIZED = "on onnxruntime's CPU provider with graph optimisation"

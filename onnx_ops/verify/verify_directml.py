@@ -13,11 +13,11 @@ from onnx_ops.verify.find_nodes import is_adapters_fault
 from onnx_ops.verify.run_model import run_on
 from onnx_ops.verify.runnable import Runnable, read_complete_model
 from onnx_ops.verify.verify import verify_rewriting
-from sliceport.diffing.verify import Difference, InputRun, NotVerified, Verification
-from sliceport.directml.device import Device
+from sliceport.device import Device
 from sliceport.engines.engine import Array
 from sliceport.engines.model_run import Finding, ModelRun, describe_transient
 from sliceport.progress import say
+from sliceport.verdict.verification import Difference, InputRun, NotVerified, Verification
 
 
 @dataclass(frozen=True)

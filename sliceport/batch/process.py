@@ -27,9 +27,9 @@ from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.commands.command import load
 from sliceport.commands.outcome import Outcome
+from sliceport.engines.sizes import shapes_for_open_sizes
 from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory, list_causes
 from sliceport.formats import DeclaresShapes, declared_shapes, format_of
-from sliceport.open_shapes import shapes_for_open_sizes
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.wording import command_line_spelling, describe_unforeseen

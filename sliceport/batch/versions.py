@@ -7,7 +7,7 @@ from functools import cache
 from importlib import metadata
 
 from sliceport import __version__
-from sliceport.directml.device import install
+from sliceport.device import install
 from sliceport.engines import registry
 from sliceport.formats import GROUP
 

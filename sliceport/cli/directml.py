@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
 
 def _install(options: argparse.Namespace) -> None:
     """Install the validator. Without --validator, also install DirectML, even if the validator cannot be installed."""
-    from sliceport.directml.device import DeviceError, install
+    from sliceport.device import DeviceError, install
 
     try:
         emit(f"DirectML's validator is installed in {install.install_validator(say)}")
@@ -53,14 +53,14 @@ def _install(options: argparse.Namespace) -> None:
 
 
 def _uninstall(_: argparse.Namespace) -> None:
-    from sliceport.directml.device import install
+    from sliceport.device import install
 
     emit("DirectML is removed" if install.uninstall() else "DirectML was not installed")
 
 
 def _status(options: argparse.Namespace) -> bool:
     """Print the state of DirectML, and return whether it passed its self-test."""
-    from sliceport.directml.device import status
+    from sliceport.device import status
 
     progress.say("starting DirectML")
     report = status.status()

@@ -13,12 +13,12 @@ from sliceport import progress
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_inputs, format_descriptions, parse_seconds, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, repeat_for_defects
-from sliceport.diffing.report import DiffReport
 from sliceport.errors import UsageError
+from sliceport.search.report import DiffReport
 
 if TYPE_CHECKING:
-    from sliceport.diffing.difference import Tolerance
-    from sliceport.diffing.probe_results import Reading
+    from sliceport.probe.results import Reading
+    from sliceport.verdict.difference import Tolerance
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
@@ -79,11 +79,11 @@ def _list_engines() -> str:
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
-    from sliceport.diffing.diff import diff
-    from sliceport.diffing.difference import Tolerance
-    from sliceport.diffing.save import save
     from sliceport.report.diff import diff_page, diff_summary, diff_text
     from sliceport.report.model_explorer import node_data_of_diff
+    from sliceport.search.diff import diff
+    from sliceport.search.save import save
+    from sliceport.verdict.difference import Tolerance
 
     progress.say(f"comparing {model}")
     arguments = dict(options)
@@ -123,7 +123,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
 
 def _read_results(model: str, options: Options, tolerances: Mapping[str, Tolerance]) -> Reading:
     """Read the results of a probe. Refuse options that have no effect on results."""
-    from sliceport.diffing.probe_results import read_results
+    from sliceport.probe.results import read_results
 
     titles = {name: f"--{name}" for name in ("on", "budget", "resume", "seed", "seeds")}
     titles |= {"other": "the second model", "input_shapes": "--input-shapes", "open_sizes": "--input-shapes"}
@@ -168,5 +168,5 @@ COMMAND = Command(
     name_output=lambda *_: "diff",
     has_pages=True,
     listing=_list_engines,
-    modules=("sliceport.diffing.diff",),
+    modules=("sliceport.search.diff",),
 )

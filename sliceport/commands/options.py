@@ -137,7 +137,7 @@ def replace_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]
     arguments = dict(options)
     open_sizes = arguments.pop("open_sizes", None)
     if open_sizes is not None:
-        from sliceport.diffing.setup import read_shapes
+        from sliceport.search.setup import read_shapes
 
         arrays = arguments.get("inputs") or {}
         arguments["input_shapes"] = read_shapes(model, arrays, arguments["input_shapes"], open_sizes)

@@ -20,7 +20,7 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
-    from sliceport.diffing.probe_folder import MARK, probe
+    from sliceport.probe.folder import MARK, probe
 
     assert output is not None  # -o is required, because `COMMAND.writes` is "always"
     written = probe(model, output, **options, overwrite=overwrite)
@@ -43,5 +43,5 @@ COMMAND = Command(
     writes="always",
     output="the folder to write",
     name_output=lambda *_: "probe",
-    modules=("sliceport.diffing.probe_folder",),
+    modules=("sliceport.probe.folder",),
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from sliceport.directml import device
+    from sliceport import device
 
 
 @functools.cache
@@ -24,7 +24,7 @@ def shared_device() -> device.Device:
     Raises:
         DeviceError: DirectML is not installed, or cannot run on this machine.
     """
-    from sliceport.directml import device
+    from sliceport import device
 
     shared = device.open(retries=True)  # a retry distinguishes a refusal from a failure that does not repeat
     atexit.register(shared.close)
@@ -48,7 +48,7 @@ class DirectML:
 
     def diagnose(self) -> Iterator[Diagnosis]:
         """Yield the state of DirectML's installation and the result of its self-test."""
-        from sliceport.directml.device.status import status
+        from sliceport.device.status import status
 
         report = status()
         if report["installed"] and report["self_test"] == "passed":

@@ -19,7 +19,7 @@ class DirectMLValidate:
 
     def is_ready(self) -> bool:
         """Return whether the library is installed; see `OperatorValidator`."""
-        from sliceport.directml.device import install
+        from sliceport.device import install
 
         return install.is_validator_installed()
 
@@ -32,7 +32,7 @@ class DirectMLValidate:
             InvalidDescriptor: A number does not fit its field.
             ChildLost: The machine ended the child process, or did not start it.
         """
-        from sliceport.directml.device import CallFailed, install, validator
+        from sliceport.device import CallFailed, install, validator
 
         title = _validator_title()  # raises DeviceError if the library is not installed
         hresult = validator.create_operator(install.validator_folder(), operator)
@@ -42,7 +42,7 @@ class DirectMLValidate:
 
     def diagnose(self) -> Iterator[Diagnosis]:
         """Yield whether DirectML's validator is installed and can be used."""
-        from sliceport.directml.device import DeviceError, status, validator
+        from sliceport.device import DeviceError, status, validator
         from sliceport.sandbox.child_process import ChildLost
 
         name = "DirectML's validator"
@@ -65,7 +65,7 @@ def _validator_title() -> str:
         DeviceError: The library is not installed, cannot be used on this machine, or crashed.
         ChildLost: The machine ended the child process, or did not start it.
     """
-    from sliceport.directml.device import DeviceError, install, validator
+    from sliceport.device import DeviceError, install, validator
 
     if not install.is_validator_installed():
         lacking = validator.missing_requirement()

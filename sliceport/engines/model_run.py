@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sliceport.directml.device import NodeRun
+from sliceport.device import NodeRun
 from sliceport.sandbox.place import fill_folder, write_json
 from sliceport.wording import count_of
 

@@ -13,11 +13,11 @@ from polygraphy.common import TensorMetadata
 from polygraphy.logger import G_LOGGER
 from polygraphy.util import array
 
-from sliceport.diffing.difference import EXACT, Tolerance, compare_outputs
-from sliceport.diffing.graph import only_moves
-from sliceport.diffing.setup import open_graph
-from sliceport.diffing.side import read_side
+from sliceport.engines.side import read_side
 from sliceport.formats import declared_shapes
+from sliceport.search.graph import only_moves
+from sliceport.search.setup import open_graph
+from sliceport.verdict.difference import EXACT, Tolerance, compare_outputs
 
 
 class EngineRunner(BaseRunner):

@@ -11,8 +11,8 @@ from sliceport.report.page import open_template
 from sliceport.report.table import printable, table
 
 if TYPE_CHECKING:
-    from sliceport.diffing.difference import OutputDiff
-    from sliceport.diffing.report import DiffReport
+    from sliceport.search.report import DiffReport
+    from sliceport.verdict.difference import OutputDiff
 
 _MAX_NODES = 30
 """The largest number of nodes that are drawn. If there are more, their names are listed instead."""

@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sliceport.diffing.case import Case
+    from sliceport.search.case import Case
 
 _MAX_TEXT = 26
 """The largest number of characters on a line of a box."""

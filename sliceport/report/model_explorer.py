@@ -14,8 +14,8 @@ from sliceport.formats import NamesNodes, format_of
 from sliceport.json_text import to_text
 
 if TYPE_CHECKING:
-    from sliceport.diffing.report import DiffReport
     from sliceport.report.check import Result
+    from sliceport.search.report import DiffReport
 
 
 class Mark(NamedTuple):

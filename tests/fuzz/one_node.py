@@ -28,8 +28,8 @@ from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.prepare import name_left_out_outputs
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.session import Captured
-from sliceport.diffing.side import RunFailed
 from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.engines.side import RunFailed
 from sliceport.errors import Refusal
 from sliceport.slicing.node import Folded
 

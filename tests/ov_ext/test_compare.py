@@ -19,9 +19,9 @@ from ov_ext.compare import compare
 from ov_ext.format import FORMAT
 from ov_ext.one_node import OneNode
 from ov_ext.read import read_slicing_nodes, slicing_nodes
+from sliceport import device
 from sliceport.defects.cases import OpenVINOCase
 from sliceport.defects.table import DEFECTS
-from sliceport.directml import device
 from sliceport.slicing.node import Resolved
 
 MODELS = Path(__file__).parents[2] / "models"

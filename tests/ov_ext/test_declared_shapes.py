@@ -14,9 +14,9 @@ import ov_ext
 import sliceport
 from ov_ext.format import FORMAT
 from ov_ext.read import name_of
+from sliceport.engines.sizes import choose_sizes
 from sliceport.errors import ModelError
 from sliceport.formats import DeclaresShapes, ManyFiles, declared_shapes
-from sliceport.open_shapes import choose_sizes
 
 MANY = 2**31 - 1
 

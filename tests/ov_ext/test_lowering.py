@@ -19,7 +19,7 @@ from running import as_bytes, run_node
 import ov_ext
 import sliceport
 from ov_ext.format import FORMAT
-from sliceport.directml import device
+from sliceport import device
 from sliceport.directml.program import Program
 from sliceport.errors import ModelError, UnsupportedSlice, UsageError
 from sliceport.shell import join

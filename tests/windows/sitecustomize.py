@@ -41,7 +41,7 @@ class _PatchFirst:
     """A finder that finds nothing, and patches the device before the module that calls it is loaded."""
 
     def find_spec(self, name: str, *_: Any) -> None:
-        if name == "sliceport.directml.device.direct3d":
+        if name == "sliceport.device.direct3d":
             sys.meta_path.remove(self)
             _patch()
 

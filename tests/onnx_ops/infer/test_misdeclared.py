@@ -15,9 +15,9 @@ from sessions import compute
 
 import sliceport
 from onnx_ops.infer import inference, propagate
-from sliceport.diffing.verify import NotVerified
 from sliceport.errors import UsageError
 from sliceport.slicing.node import Resolved
+from sliceport.verdict.verification import NotVerified
 
 RULE = "a-declared-size-that-the-inputs-leave-open"
 CONSTANTS = """int64 zero = {0}, int64 one = {1}, int64 two = {2}, bool yes = {1}, int64[1] zeros = {0},

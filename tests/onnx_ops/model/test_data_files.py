@@ -27,8 +27,8 @@ from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from onnx_ops.model.read import read_any
 from onnx_ops.passes.optimizers import OPTIMIZERS
-from sliceport.diffing.kept_runs import KeptRuns
 from sliceport.engines.engine import WholeModel
+from sliceport.engines.kept_runs import KeptRuns
 from sliceport.errors import ModelError, UsageError
 
 TEXT = """<ir_version: 9, opset_import: ["" : 13, "own" : 1]>

@@ -13,8 +13,8 @@ from sessions import compute
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.harden_directml import harden_for_directml
-from sliceport.directml import device
-from sliceport.directml.device import CallFailed
+from sliceport import device
+from sliceport.device import CallFailed
 
 SHAPE = (1, 8, 4)
 

@@ -16,7 +16,7 @@ from sessions import compute, open_session
 from onnx_ops.model.conditions import einsum_defects
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.harden_directml import harden_for_directml
-from sliceport.directml.device import Device, HostDied
+from sliceport.device import Device, HostDied
 
 SIZES = dict(zip("abcdefghij", (2, 3, 1, 4, 2, 3, 2, 2, 3, 2), strict=True))
 

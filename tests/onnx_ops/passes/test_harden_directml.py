@@ -23,10 +23,10 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, ReshapeForDirectMLPass
 from onnx_ops.passes.harden_directml import harden_for_directml
 from onnx_ops.verify.run_model import run_model
+from sliceport import device
 from sliceport.cli.main import main
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
-from sliceport.directml import device
-from sliceport.directml.device import CallFailed
+from sliceport.device import CallFailed
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 PROVIDER = "1.24.4"

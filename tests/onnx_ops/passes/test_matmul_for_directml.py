@@ -18,7 +18,7 @@ import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.harden_directml import harden_for_directml, may_add_in_another_order
 from onnx_ops.verify.verify import verify_rewriting
-from sliceport.directml.device import CallFailed, Device
+from sliceport.device import CallFailed, Device
 
 Shape = tuple[int, ...]
 

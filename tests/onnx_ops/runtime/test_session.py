@@ -22,8 +22,8 @@ from running import as_array
 from onnx_ops.engines import ONNXRUNTIME_CPU, OPTIMIZERS
 from onnx_ops.runtime import onnxruntime_cpu, session
 from onnx_ops.runtime.session import Captured
-from sliceport.diffing.side import RunFailed
 from sliceport.engines.engine import Value
+from sliceport.engines.side import RunFailed
 from sliceport.errors import MissingExtra
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import this_process

@@ -19,10 +19,10 @@ from onnx_ops.verify import run as run_module
 from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.run import compare
 from onnx_ops.verify.runnable import prepare_to_run
-from sliceport.diffing.side import BudgetSpent, Side
 from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, compare_node
 from sliceport.engines.engine import Engine, WholeModel
+from sliceport.engines.side import BudgetSpent, Side
 
 WEIGHTS = "float[8] w = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}"
 CUTS = f"""(float[8] x, float[8] w) => (y, z) <int64[1] s = {{1}}, int64[1] e = {{5}}, {WEIGHTS}> {{

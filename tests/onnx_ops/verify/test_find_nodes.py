@@ -18,9 +18,9 @@ from onnx_ops.model.proto_walk import all_nodes
 from onnx_ops.verify import directml_provider
 from onnx_ops.verify.find_nodes import _ADVICE, _open_sides, find_differences, find_refusals
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from sliceport.diffing.side import Budget, BudgetSpent
-from sliceport.directml.device import CallFailed, Device
+from sliceport.device import CallFailed, Device
 from sliceport.engines.engine import WholeModel
+from sliceport.engines.side import Budget, BudgetSpent
 from sliceport.sandbox.child import this_process
 
 

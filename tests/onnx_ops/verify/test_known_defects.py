@@ -12,6 +12,7 @@ from onnx_models import parse, save
 from onnx_ops.lowering import lower
 from onnx_ops.verify.known_defects import explain_findings, known_defects
 from onnx_ops.verify.run import compare
+from sliceport import device
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
 from sliceport.defects.onnxruntime import (
@@ -24,7 +25,6 @@ from sliceport.defects.onnxruntime import (
     ONE_PART_GATES_ANOTHER,
     STEPS_WITHOUT_AXES,
 )
-from sliceport.directml import device
 from sliceport.engines.model_run import Finding
 from sliceport.slicing.node import Resolved
 

@@ -15,8 +15,8 @@ from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.onnx_graph import OnnxGraph, to_tensor
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport import progress
-from sliceport.diffing.diff import diff
 from sliceport.errors import ModelError
+from sliceport.search.diff import diff
 
 STRIDED = "(float[8] x) => (float[m] y) <int64[1] b = {1}, int64[1] e = {5}> { y = ov_ext.StridedSlice(x, b, e) }"
 

@@ -32,12 +32,12 @@ from onnx_ops.verify import verify_directml
 from onnx_ops.verify.runnable import Runnable, find_weights, read_complete_model
 from onnx_ops.verify.verify import verify_rewriting
 from sliceport.cli.main import main
-from sliceport.diffing.side import Side
-from sliceport.diffing.verify import Difference, Verification
-from sliceport.directml.device import StoredTensor
+from sliceport.device import StoredTensor
 from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.side import Side
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox import supervisor
+from sliceport.verdict.verification import Difference, Verification
 
 MODELS = Path(__file__).parents[3] / "models"
 SHAPES = {entry["file"]: entry["input_shapes"] for entry in json.loads((MODELS / "models.json").read_text())}

@@ -15,8 +15,8 @@ import pytest
 from command_line import Invoke
 
 from sliceport.cli.main import make_parser
+from sliceport.device import status as device_status
 from sliceport.diagnosis import Diagnosis, _distributions, diagnose_package
-from sliceport.directml.device import status as device_status
 from sliceport.engines.directml import ENGINE
 from sliceport.engines.registry import engines
 from sliceport.formats import formats

@@ -1,4 +1,4 @@
-"""program.hpp as text; tests/sliceport/directml/device/test_cpp.py runs it."""
+"""program.hpp as text; tests/sliceport/device/test_cpp.py runs it."""
 
 from __future__ import annotations
 

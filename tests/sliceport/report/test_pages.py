@@ -19,15 +19,15 @@ from planted_faults import Fault, Faulty, fuse, refuse, swap
 from onnx_ops.model.declared import node_ids
 from sliceport import check
 from sliceport.defects.table import DEFECTS
-from sliceport.diffing import side
-from sliceport.diffing.diff import diff
-from sliceport.diffing.report import DiffReport
+from sliceport.engines import side
 from sliceport.engines.registry import model_engines
 from sliceport.errors import ModelError
 from sliceport.report.check import check_page
 from sliceport.report.diff import diff_page
 from sliceport.report.drawing import lay_out
 from sliceport.report.model_explorer import node_data_of_check, node_data_of_diff
+from sliceport.search.diff import diff
+from sliceport.search.report import DiffReport
 
 pytest.importorskip("jinja2")
 

@@ -1,0 +1,191 @@
+"""One side of a comparison: an engine with its options, whose runs may crash, hang or lack memory.
+
+The good side computes the expected values, and the bad side is tested.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sliceport.defects.engines import REPORTED_TITLES
+from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
+from sliceport.engines.failure import Failure
+from sliceport.engines.kept_runs import KeptRuns
+from sliceport.engines.registry import model_engines
+from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory, unknown_name
+from sliceport.sandbox import supervisor
+from sliceport.sandbox.child import seconds_left, this_process
+from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildTimedOut
+from sliceport.wording import shorten
+
+Result = Mapping[str, Value] | Failure
+_SHARE = 0.75
+"""The share of the time left by --timeout that a search may take. The rest is for the report."""
+
+
+class BudgetSpent(SliceportError):
+    """An error: the time for the search is over."""
+
+
+class RunFailed(SliceportError):
+    """An error: an engine did not finish a run.
+
+    Attributes:
+        failure: The kind of the failure, and a message.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass
+class Budget:
+    """The time that a search may take, and the number of its runs.
+
+    Attributes:
+        seconds: The time from the creation of this object; None for no limit.
+        runs: The number of runs so far.
+    """
+
+    seconds: float | None = None
+    runs: int = 0
+    _start: float = field(default_factory=time.monotonic)
+
+    def remaining(self) -> float | None:
+        """Return the remaining seconds; None for no limit.
+
+        Raises:
+            BudgetSpent: No time is left.
+        """
+        if self.seconds is None:
+            return None
+        remaining = self._start + self.seconds - time.monotonic()
+        if remaining <= 0:
+            raise BudgetSpent(f"the search was ended after {self.seconds:g} s")
+        return remaining
+
+    def end_before_timeout(self) -> None:
+        """Shorten `seconds` if --timeout is set, so that time is left for the report."""
+        left = seconds_left()
+        if left is not None:
+            seconds = round(time.monotonic() - self._start + _SHARE * left, 1)
+            self.seconds = seconds if self.seconds is None else min(seconds, self.seconds)
+
+
+@dataclass(frozen=True)
+class Side:
+    """An engine with its options.
+
+    Attributes:
+        engine: The engine.
+        options: Its options.
+        budget: The time and the number of runs of the search, shared by both sides.
+        kept_runs: The results of earlier runs; None to run everything.
+    """
+
+    engine: ModelEngine
+    options: Mapping[str, str]
+    budget: Budget = field(default_factory=Budget)
+    kept_runs: KeptRuns | None = None
+
+    def __str__(self) -> str:
+        options = ",".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.engine.name}:{options}" if options else self.engine.name
+
+    @property
+    def title(self) -> str:
+        """The name of the engine, with its options and version."""
+        return f"{self} {self.engine.version()}"
+
+    def run(self, model: WholeModel, inputs: Mapping[str, Array]) -> dict[str, Value]:
+        """Run a model, or read the kept result of an earlier run. Return the outputs by name.
+
+        Raises:
+            RunFailed: The engine refuses the model, fails, crashes or lacks memory.
+            MemoryError: The limit of this process leaves the engine too little memory.
+            BudgetSpent: The time is over.
+            MissingExtra: A package is not installed.
+            UsageError: The engine does not accept an option or an input.
+            ChildLost: The machine ended the process of the run, or did not start it.
+        """
+        result = self.try_run(model, inputs)
+        if isinstance(result, Failure):
+            raise RunFailed(result)
+        return dict(result)
+
+    def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
+        """Do as `run`, but return a failure instead of raising RunFailed."""
+        if self.kept_runs is None:
+            return self._run(model, inputs)
+        path = self.kept_runs.path_of(self.title, model, inputs)
+        result = self.kept_runs.read(path)
+        if result is None:
+            result = self._run(model, inputs)
+            self.kept_runs.write(path, result)
+        return result
+
+    def _run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
+        """Run a model without `kept_runs`: in a child process, or in this process if the engine isolates its runs."""
+        timeout = self.budget.remaining()
+        self.budget.runs += 1
+        try:
+            if getattr(self.engine, "is_isolated", False):  # an optional attribute; see `ModelEngine`
+                return self.engine.run_model(model, inputs, self.options)  # `run_model` takes no time limit
+            outputs: dict[str, Value] = supervisor.call(
+                _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
+            )
+        except (MissingExtra, UsageError, ChildLost):  # the caller or the machine is at fault, not the engine
+            raise
+        except ChildTimedOut:
+            self.budget.remaining()  # raises BudgetSpent, unless the child was ended a moment before the time was over
+            raise BudgetSpent("a run took longer than the time that was left") from None
+        except (ChildDied, MemoryError) as error:
+            if this_process.memory is not None and is_out_of_memory(error):  # the limit is at fault, not the engine
+                raise MemoryError from error
+            if isinstance(error, MemoryError):
+                return Failure("memory", "", "it needs more memory than is available")
+            return Failure("crash", "", f"its process {error}")
+        except SliceportError as error:
+            return Failure("error", "", shorten(str(error)).rstrip("."))
+        except Exception as error:  # an engine of another package may raise anything
+            return Failure("error", "", f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}")
+        return outputs
+
+
+def _run_in_child(
+    name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
+) -> dict[str, Value]:
+    """Run a model on the engine called `name`. The engine itself is not passed, because it need not be picklable."""
+    return model_engines()[name].run_model(model, inputs, options)
+
+
+def read_side(text: str, format_name: str, option: str) -> Side:
+    """Return the side that a text describes: an engine and its options, as in `onnxruntime-cpu:level=basic`.
+
+    Args:
+        text: The name, and after a colon the options, separated by commas.
+        format_name: The format of the models that the engine has to run.
+        option: The name of the caller's option, for messages.
+
+    Raises:
+        UsageError: The engine or an option is unknown, an option has no value, or the engine does not run the format.
+    """
+    name, _, options_text = text.partition(":")
+    engines = {key: engine for key, engine in model_engines().items() if format_name in engine.model_formats}
+    # A known engine may run other formats only, or sliceport may be unable to run it at all (`REPORTED_TITLES`).
+    if name not in engines and name in model_engines().keys() | REPORTED_TITLES:
+        problem = f"sliceport cannot run {name!r} on models of the format {format_name} (see sliceport probe)"
+        raise UsageError(f"{option}: {problem}; use {', '.join(engines)}.")
+    if name not in engines:
+        raise unknown_name(f"{option}: engine", name, list(engines))
+    settings = [part.partition("=") for part in options_text.split(",") if part]
+    options = {key: value for key, _, value in settings}
+    for key, value in options.items():
+        if key not in engines[name].options or not value:
+            available = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
+            problem = "needs a value for" if key in engines[name].options else "has no option"
+            raise UsageError(f"{option}: {name!r} {problem} {f'{key}={value}'!r}; its options are: {available}.")
+    return Side(engines[name], options)

@@ -1,0 +1,1 @@
+"""A search whose runs happen on another machine."""

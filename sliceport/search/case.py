@@ -1,0 +1,210 @@
+"""A part of a model that is run alone, and the values that it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sliceport import progress
+from sliceport.engines.engine import Array, Value, WholeModel
+from sliceport.engines.failure import Failure
+from sliceport.engines.side import Side
+from sliceport.search.graph import Graph, GraphNode, find_ancestors, find_boundary, find_static_values, only_moves
+from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, compare_outputs
+
+_CHUNK_BYTES = 2**28
+"""The intended total size of the values that one run returns. They are in memory at the same time."""
+_FIRST_CHUNK, _MAX_CHUNK = 16, 512
+"""The number of values that the first run returns, before any size is known, and the most that a later run returns."""
+NOT_RUN = Failure("values", "", "")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A part of a model, which is tested on one engine. Another engine computes the expected values.
+
+    Attributes:
+        graph: The graph that it is cut from: the main graph, or one run of a body.
+        numbers: The numbers of its nodes in the graph, in order.
+        outputs: The names of its outputs.
+        inputs: The values that it reads, as the other engine computed them.
+        constants: More values that it reads. They depend on no elements of inputs, so they become constants.
+        failure: Its failure; `NOT_RUN` before it has run.
+        scope: The control flow nodes that contain it, outermost first, as texts that include the titles of the bodies.
+        holder: The outermost control flow node that contains it; None for a case of the main graph.
+        is_fusion: Whether the failure disappears if the values between its nodes become outputs, too.
+        has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves sizes open.
+        note: A caveat, such as that the search ran out of time; or an empty string.
+        suspects: The nodes that may be the culprit, if the search ended early, or if no values between these nodes
+            could be compared; otherwise empty.
+        alone: One node of this case that fails alone, but in another way; None if no such node was found.
+    """
+
+    graph: Graph
+    numbers: tuple[int, ...]
+    outputs: tuple[str, ...]
+    inputs: Mapping[str, Array]
+    constants: Mapping[str, Array]
+    failure: Failure = NOT_RUN
+    scope: tuple[str, ...] = ()
+    holder: GraphNode | None = None
+    is_fusion: bool = False
+    has_fixed_shapes: bool = False
+    note: str = ""
+    suspects: tuple[GraphNode, ...] = ()
+    alone: Case | None = None
+
+    @property
+    def nodes(self) -> tuple[GraphNode, ...]:
+        """The nodes of the case, in order."""
+        return tuple(self.graph.nodes[i] for i in self.numbers)
+
+    @property
+    def culprit(self) -> GraphNode:
+        """The node at fault: the node that writes the output that differs or, if the run fails, the last node."""
+        return next((node for node in self.nodes if self.failure.output in node.writes), self.nodes[-1])
+
+    @property
+    def culprit_text(self) -> str:
+        """The culprit as text. If there are several suspects, the range of nodes that contains it."""
+        if len(self.suspects) < 2:
+            return str(self.culprit)
+        return f"one of the {len(self.suspects)} nodes from {self.suspects[0]} to {self.suspects[-1]}"
+
+    @property
+    def main_node(self) -> GraphNode:
+        """The culprit. For a case in a body, the node of the main graph that contains the culprit."""
+        return self.holder or self.culprit
+
+    @property
+    def values(self) -> dict[str, Array]:
+        """The values that the nodes of the case read from outside: `inputs` and `constants`."""
+        return {**self.inputs, **self.constants}
+
+    @property
+    def model(self) -> WholeModel:
+        """The nodes of the case as a model of their own."""
+        return self.graph.cut(
+            self.numbers, self.outputs, self.inputs, self.constants, has_fixed_shapes=self.has_fixed_shapes
+        )
+
+    def compare(
+        self,
+        actual: Mapping[str, Value],
+        expected: Mapping[str, Value],
+        tolerance_for: Callable[[str], Tolerance | None],
+        default_for: Callable[[Value], Tolerance],
+    ) -> tuple[OutputDiff, ...]:
+        """Compare outputs of the case. An output whose elements are only moved must be equal bit for bit.
+
+        Any other output has the tolerance that `tolerance_for` returns for its name. If that is None, the output has
+        the tolerance that `default_for` returns for its expected value.
+        """
+        tolerances = {
+            name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name) or default_for(value)
+            for name, value in expected.items()
+        }
+        return compare_outputs(actual, expected, tolerances)
+
+
+class Located(NamedTuple):
+    """A part of a model that a search found.
+
+    Attributes:
+        case: The part.
+        expected: Its expected outputs, as the first of two models computed them; None if one model was searched.
+        counterpart: The part of the first of two models that computes the same values; None if one model was searched.
+    """
+
+    case: Case
+    expected: Mapping[str, Value] | None = None
+    counterpart: Case | None = None
+
+
+def make_case(
+    graph: Graph, numbers: Collection[int], outputs: Sequence[str], values: Mapping[str, Array]
+) -> Case | None:
+    """Return the nodes with these `numbers` as a case, or None if `values` lacks a value that the nodes read."""
+    reads = sorted(find_boundary(graph, numbers))
+    if not values.keys() >= set(reads):
+        return None
+    # Values that depend on no element of an input become constants: engines infer shapes of other values from them.
+    static = find_static_values(graph)
+    inputs = {name: values[name] for name in reads if name not in static}
+    constants = {name: values[name] for name in reads if name in static}
+    return Case(graph, tuple(sorted(numbers)), tuple(outputs), inputs, constants)
+
+
+def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collection[str]) -> dict[str, Array] | None:
+    """Return the values called `names`: those in `known`, and the others as an engine computes them from `known`.
+
+    Computed values that are not arrays are left out. Return None if the run fails, or if it needs an input of the model
+    that is missing in `known`.
+    """
+    missing = sorted(set(names) - known.keys())
+    values = {name: known[name] for name in names if name in known}
+    if not missing:
+        return values
+    case = make_case(graph, find_ancestors(graph, missing, known), missing, known)
+    computed = None if case is None else side.try_run(case.model, case.inputs)
+    if computed is None or isinstance(computed, Failure):
+        return None
+    return values | {name: value for name, value in computed.items() if isinstance(value, np.ndarray)}
+
+
+def compute_all(
+    graph: Graph, side: Side, inputs: Mapping[str, Array], wanted: Collection[str] | None = None
+) -> Iterator[tuple[str, Array]]:
+    """Yield the names and arrays of the inputs, and of the values that an engine computes from the inputs.
+
+    The result lacks values that are not arrays, values that cannot be an output, and all values that depend on a node
+    that fails. A value stays in memory only as long as other values are still computed from it. One run computes the
+    `wanted` values, if possible. If `wanted` is None, several runs compute all values, a few in each run.
+    """
+    yield from inputs.items()
+    names = [name for node in graph.nodes for name in node.writes if wanted is None or name in wanted]
+    computed = dict(inputs)
+    chunk_size = _FIRST_CHUNK if wanted is None else len(names)
+    while names:
+        progress.say(f"computing the values of the model: {len(names)} left")
+        chunk, later = names[:chunk_size], names[chunk_size:]
+        values = compute(graph, side, computed, chunk)
+        if values is None and len(chunk) > 1:  # some value cannot be an output, or its node fails
+            chunk_size = max(1, len(chunk) // 4)
+            continue
+        if values is None:  # the chunk is one value
+            names = _leave_out_failed(graph, side, computed, chunk[0], later)
+            continue
+        names = later
+        yield from values.items()
+        computed |= values
+        still_read = find_boundary(graph, find_ancestors(graph, names, computed))
+        computed = {name: array for name, array in computed.items() if name in still_read}
+        byte_count = sum(array.nbytes for array in values.values())
+        chunk_size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(byte_count, 1)))
+
+
+def _leave_out_failed(graph: Graph, side: Side, known: Mapping[str, Array], value: str, later: list[str]) -> list[str]:
+    """Return the names in `later` that may still be computed after a run for `value` alone has failed."""
+    dependents = _find_dependents(graph, value)
+    untried = [name for name in later if name in dependents]
+    # A dependent that can be computed shows that `value` fails only as an output. Then `later` stays as it is. The last
+    # dependent is tried first, because it is usually an output of the model. If it fails, a node after `value` may be
+    # the reason, so the last dependent of the first half is tried next, and so on.
+    while untried:
+        if compute(graph, side, known, untried[-1:]) is not None:
+            return later
+        untried = untried[: len(untried) // 2]
+    return [name for name in later if name not in dependents]
+
+
+def _find_dependents(graph: Graph, value: str) -> set[str]:
+    """Return a value and all values that are computed from it."""
+    dependents = {value}
+    for node in graph.nodes:
+        if not dependents.isdisjoint(node.reads):
+            dependents.update(node.writes)
+    return dependents

@@ -1,0 +1,385 @@
+"""`diff`, which compares one model on two engines, or two models, and finds the first node that differs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
+from typing import Any, SupportsIndex
+
+from sliceport import progress
+from sliceport.arguments import is_path, read_inputs, read_seed
+from sliceport.engines.engine import Array, NamesCause
+from sliceport.engines.failure import Failure
+from sliceport.engines.inputs import ATTEMPTS
+from sliceport.engines.kept_runs import open_kept_runs
+from sliceport.engines.registry import model_engines
+from sliceport.engines.side import Budget, BudgetSpent, Result, Side
+from sliceport.engines.sizes import InputShapes
+from sliceport.errors import ModelError, UsageError
+from sliceport.search.case import Case, Located
+from sliceport.search.graph import Graph, find_ancestors
+from sliceport.search.matching import Matches
+from sliceport.search.pair import Pair
+from sliceport.search.report import DiffReport, Part
+from sliceport.search.search import Search, search_each
+from sliceport.search.setup import DEFAULT_AGAINST, match_names, open_graph, read_engines, read_shapes, read_tolerances
+from sliceport.shell import join
+from sliceport.verdict.difference import (
+    OutputDiff,
+    Tolerance,
+    describe_missing,
+    inner_tolerance_of,
+    tolerance_of,
+)
+from sliceport.wording import phrase_for_shapes, spell
+
+_MATCHING_RUNS = 3
+"""The number of sets of inputs to match values of two models. Values match if they agree on all of these sets."""
+
+
+def diff(
+    model: Any,
+    other: Any = None,
+    *,
+    on: str | None = None,
+    against: str | None = None,
+    input_shapes: InputShapes | None = None,
+    inputs: Mapping[str, Array] | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    open_sizes: int | str | None = None,
+    tolerance: Tolerance | Mapping[str, Tolerance] | None = None,
+    budget: float | None = None,
+    resume: str | os.PathLike[str] | None = None,
+) -> DiffReport:
+    """Run a model on two engines, or two models, and compare the outputs; find the first node that differs.
+
+    Args:
+        model: A file's path, an `onnx.ModelProto`, an `onnx_ir.Model` or an `openvino.Model`; it is not changed.
+        other: A second model that should compute the same, such as the model after an optimizer.
+        on: With one model, the engine to test, which is required. With two models, the engine of the first model, which
+            computes the expected outputs. Options follow the name, as in `onnxruntime-cpu:level=basic`.
+        against: With one model, the engine that computes the expected outputs, or a folder of recorded outputs. With
+            two models, the engine of the second one. The default is onnxruntime's CPU provider without optimization for
+            ONNX, and `Model.evaluate` for OpenVINO. For two models of one format, the default is the engine `on`.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        inputs: Arrays for inputs, by name; all other inputs get random arrays.
+        seed: The seed of the first random inputs.
+        seeds: The number of sets of random inputs to try. `diff` stops at the first set on which outputs differ.
+        open_sizes: The size of all axes that the model leaves open; "primes" for distinct primes.
+        tolerance: The accepted difference of computed outputs. A mapping has a tolerance for each named output, and one
+            under an empty name for all other outputs. None stands for the default of each element type. An output
+            whose elements are only moved must be equal.
+        budget: Seconds for the comparison and the search; None for no limit.
+        resume: A folder that keeps the results of runs, so that a later call with the same folder continues this call.
+
+    Raises:
+        UsageError: An option does not fit, `diff` cannot cut models of a format, the two models have different inputs
+            or outputs, a recorded value cannot be read, or the folder of `resume` cannot be made.
+        ModelError: A model cannot be read, or neither engine runs its model.
+        MissingExtra: A package is not installed.
+        BudgetSpent: The budget ends before the outputs are compared.
+        ChildLost: The machine ended the process of a run, or did not start it.
+    """
+    if not isinstance(seeds, SupportsIndex) or seeds < 1:
+        raise UsageError(f"{spell('seeds', '--seeds')} must be an integer from 1 up, got {seeds!r}.")
+    search_budget = Budget(budget)
+    first = open_graph(model)
+    second = first if other is None else open_graph(other)
+    arrays = read_inputs(inputs)
+    # The name of an engine has priority over a folder of the same name.
+    is_engine = (against or "").partition(":")[0] in model_engines()
+    recorded = FilePath(against) if against and not is_engine and os.path.isdir(against) else None
+    if recorded and (input_shapes or open_sizes is not None or inputs or seed or seeds > 1):
+        options = spell("input_shapes, open_sizes, inputs, seed or seeds", "--input-shapes, --input, --seed or --seeds")
+        raise UsageError(f"the inputs are those recorded in '{recorded}'; give no {options}.")
+    shapes = {} if recorded else read_shapes(model, arrays, input_shapes, open_sizes)
+    sides = read_engines(first, second, on, against, is_recorded=recorded is not None)
+    kept_runs = None if resume is None else open_kept_runs(resume)
+    # `sides` are the engines `on` and `against`. With one model, `against` is right by definition. With two models, the
+    # first model is right by definition, and it runs on `on`.
+    good_and_bad = sides if other is not None else sides[::-1]
+    good, bad = (replace(side, budget=search_budget, kept_runs=kept_runs) for side in good_and_bad)
+    tolerances = read_tolerances(second, tolerance)
+    comparison = _Comparison(first, second, good, bad, match_names(first, second), tolerances, (model, other))
+    if recorded is not None:
+        return comparison.run_recorded(recorded)
+    return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The runs of both engines on one set of inputs.
+
+    Attributes:
+        inputs: The inputs, by their names in the first model.
+        actual: The outputs to test, by their names in the second model, or the failure of the run.
+        expected: The expected outputs, by the same names, or the failure of the run.
+        more_inputs: Inputs from other seeds, to match values of two models.
+    """
+
+    inputs: Mapping[str, Array]
+    actual: Result
+    expected: Result
+    more_inputs: Sequence[Mapping[str, Array]] = ()
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A comparison of two models, or of one model on two engines.
+
+    Attributes:
+        first: The model that computes the expected outputs.
+        second: The model to test; for one model, the same object as `first`.
+        good: The engine that runs `first`.
+        bad: The engine that runs `second`.
+        names: For each input and output of the second model, its name in the first.
+        tolerances: The accepted differences by output, and under an empty name for all other outputs; see `diff`.
+        models: Both models as the caller gave them.
+    """
+
+    first: Graph
+    second: Graph
+    good: Side
+    bad: Side
+    names: Mapping[str, str]
+    tolerances: Mapping[str, Tolerance | None]
+    models: tuple[Any, Any]
+
+    def run(self, arrays: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
+        """Compare the outputs for each seed until they differ, and search for the cause. Return the last report."""
+        for seed in seeds:
+            run = self._run_both(arrays, shapes, seed)
+            report = self._compare(run, seed)
+            if not report.is_equal:
+                return self._explain(report, run)
+        return report
+
+    def run_recorded(self, folder: FilePath) -> DiffReport:
+        """Compare the outputs for each recorded data set in a folder until they differ, and search for the cause."""
+        for data_set in sorted(folder.glob("test_data_set_*")) or [folder]:  # a folder without data sets is one itself
+            inputs, recorded = (
+                {name: self.first.read_value(data_set / f"{kind}_{i}", name) for i, name in enumerate(names)}
+                for kind, names in (("input", self.first.inputs), ("output", self.first.outputs))
+            )
+            expected = {name: recorded[self.names[name]] for name in self.second.outputs}
+            run = _Run(inputs, self._run_second(inputs), expected)
+            report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
+            if not report.is_equal:
+                # A search takes the values within the model from `good`, so `good` must compute the recorded outputs.
+                computed = self._run_first(inputs)
+                if self._compare(replace(run, actual=computed)).is_equal:
+                    return self._explain(report, replace(run, expected=computed))
+                note = f"there is no search for a node, because {self.good} does not compute the recorded outputs"
+                return replace(report, notes=(note,), runs=self.bad.budget.runs)
+        return report
+
+    def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
+        """Run both engines on the caller's `arrays`, and on random arrays for the other inputs.
+
+        Try `ATTEMPTS` ranges of random integers until `good` runs. If it runs with none of them, use the first range.
+
+        Raises:
+            ModelError: Neither engine runs its model on the inputs of the first range.
+        """
+        attempts = []
+        count = 1 if self.first is self.second else _MATCHING_RUNS
+        for attempt in range(ATTEMPTS):
+            inputs, *more_inputs = (self.first.make_inputs(arrays, shapes, seed + i, attempt) for i in range(count))
+            expected = self._run_first(inputs)
+            attempts.append((inputs, expected, more_inputs))
+            if not isinstance(expected, Failure):
+                break
+        else:
+            inputs, expected, more_inputs = attempts[0]
+        run = _Run(inputs, self._run_second(inputs), expected, more_inputs)
+        if isinstance(run.actual, Failure) and isinstance(run.expected, Failure):
+            second, first = f"on {self.bad}, {run.actual.message}", f"on {self.good}, {run.expected.message}"
+            sizes = phrase_for_shapes(shapes)
+            if self.first is self.second:
+                raise ModelError(f"neither engine runs the model{sizes}: {second}; {first}.")
+            raise ModelError(f"neither model runs{sizes}: the second one {second}; the first one {first}.")
+        return run
+
+    def _run_first(self, inputs: Mapping[str, Array]) -> Result:
+        """Run the first model. Return its outputs by their names in the second model, or the failure of the run."""
+        outputs = self._run_side(self.good, self.first, inputs)
+        if isinstance(outputs, Failure):
+            return outputs
+        # Engines leave out outputs of types that they cannot return.
+        return {name: outputs[self.names[name]] for name in self.second.outputs if self.names[name] in outputs}
+
+    def _run_second(self, inputs: Mapping[str, Array]) -> Result:
+        return self._run_side(self.bad, self.second, {name: inputs[self.names[name]] for name in self.second.inputs})
+
+    def _run_side(self, side: Side, graph: Graph, inputs: Mapping[str, Array]) -> Result:
+        progress.say(f"running the model on {side}")
+        return side.try_run(graph.whole(), inputs)
+
+    def _tolerance_for(self, output: str) -> Tolerance | None:
+        return self.tolerances.get(output, self.tolerances.get(""))
+
+    def _compare(self, run: _Run, seed: int = 0) -> DiffReport:
+        """Return a report on the outputs of a run. The report has no results of a search yet."""
+        is_pair = self.first is not self.second
+        # `on` and `against` are the engines of the arguments of `diff`. With one model, `on` is the engine under test,
+        # so it is `bad`. With two, `on` runs the first model, so it is `good`.
+        on, against = (self.good, self.bad) if is_pair else (self.bad, self.good)
+        report = DiffReport(on.title, against.title, (), seed, runs=self.bad.budget.runs)
+        for side, result, ordinal in ((self.bad, run.actual, "second"), (self.good, run.expected, "first")):
+            if isinstance(result, Failure):
+                model = f"{ordinal} model" if is_pair else "model"
+                return replace(report, failed=side.title, failed_model=model, failures=(result,))
+        assert not isinstance(run.actual, Failure)
+        assert not isinstance(run.expected, Failure)
+        # `Case.compare` requires equal outputs if nodes only move elements, so the whole model is compared as a case.
+        whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
+        outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
+        failures = tuple(each.failure for each in outputs if each.failure is not None)
+        return replace(report, outputs=outputs, failures=failures)
+
+    def _explain(self, report: DiffReport, run: _Run) -> DiffReport:
+        """Return the report with the part of the model that causes each failure, and with notes on the search."""
+        parts: list[Part] = []
+        notes: list[str] = []
+        self.bad.budget.end_before_timeout()
+        try:
+            unsteady = self._find_unsteady(run)
+            if unsteady is not None:
+                notes.append(f"{unsteady} gives different results in two equal runs, so no node is searched for")
+            else:
+                self._find_parts(run, report.failures, parts, notes)
+        except BudgetSpent as error:
+            notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
+        return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
+
+    def _find_unsteady(self, run: _Run) -> Side | None:
+        """Run both engines again. Return the engine whose result differs (`bad` if both do); None if neither does."""
+        # A kept result would always be the same, so these runs do not use the folder of kept results.
+        bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
+        repeats = replace(self, good=good, bad=bad)
+        for side, result, repeated in (
+            (self.bad, run.actual, repeats._run_second(run.inputs)),
+            (self.good, run.expected, repeats._run_first(run.inputs)),
+        ):
+            if isinstance(result, Failure):
+                is_steady = isinstance(repeated, Failure) and repeated.is_like(result)
+            else:
+                is_steady = self._compare(replace(run, actual=repeated, expected=result)).is_equal
+            if not is_steady:
+                return side
+        return None
+
+    def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
+        """Add the part of each failure to `parts`. If no part is found, extend an earlier part or add a note."""
+        # If the engine of the expected outputs fails, the part at fault is one that fails on this engine.
+        sides = (self.good, self.bad) if isinstance(run.expected, Failure) else (self.bad, self.good)
+        for failure, located in self._locate_each(run, failures, notes):
+            if located is not None:
+                part = _build_part(located, *sides, self._tolerance_for(failure.output))
+                parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
+                continue
+            # The part that was found for an earlier output may also explain this output.
+            ancestors = [self.second.nodes[i] for i in find_ancestors(self.second, [failure.output])]
+            explaining = [i for i, part in enumerate(parts) if part.case.main_node in ancestors]
+            if explaining:
+                part = parts[explaining[-1]]
+                parts[explaining[-1]] = replace(part, explained=(*part.explained, failure.output))
+            else:
+                texts = ["no part of the model that was cut out fails like the whole", *self._advise()]
+                notes += [text for text in texts if text not in notes]  # once for several outputs
+
+    def _locate_each(
+        self, run: _Run, failures: Sequence[Failure], notes: list[str]
+    ) -> Iterator[tuple[Failure, Located | None]]:
+        """Yield each failure with the part that causes it, or with None. Add sentences about the search to `notes`.
+
+        If no computed values of the two models match, yield nothing, unless a single node computes an output that
+        differs.
+        """
+        if self.first is self.second or isinstance(run.expected, Failure):
+            yield from self._locate_in_one_model(run, failures)
+            return
+        runs = [run.inputs, *run.more_inputs]
+        pair = Pair(Matches(self.first, self.second, self.good, self.bad, self.names, runs))
+        notes.append(pair.matches.note)
+        if failures[0].is_of_run:
+            cause = pair.find_failing_part(failures[0])
+            # If the cause is several nodes that do not run, search the second model alone, which may find fewer nodes.
+            # A cause with a note is kept: it fails in another way than the model, so that search would not find it.
+            if cause is None or (len(cause.case.nodes) > 1 and cause.case.failure.is_of_run and not cause.case.note):
+                for failure, located in self._locate_in_one_model(run, failures):
+                    yield failure, located or cause
+            else:
+                yield failures[0], cause
+        elif not pair.matches.has_computed and all(
+            len(find_ancestors(self.second, [each.output])) > 1 for each in failures
+        ):
+            # Without matches, a part has all nodes that lead to its output. Such a part helps only if it is one node.
+            notes.append("the models share no values that diff can match, so that only their outputs are compared")
+        else:
+            for failure in failures:
+                yield failure, pair.find_next_part(failure.output, self._tolerance_for(failure.output))
+
+    def _advise(self) -> Iterator[str]:
+        """Yield a sentence with commands to compare each model alone, if both ran on the same, non-default engine."""
+        # A default engine would be compared with itself. The text of a model object would hold all weights.
+        engine, paths = str(self.bad), filter(is_path, self.models)
+        if self.first is not self.second and engine == str(self.good) and engine not in DEFAULT_AGAINST.values():
+            commands = "; ".join(join(["sliceport", "diff", str(path), "--on", engine]) for path in paths)
+            yield f"compare each model alone: {spell(f'diff(model, on={engine!r})', commands)}"
+
+    def _locate_in_one_model(self, run: _Run, failures: Sequence[Failure]) -> Iterator[tuple[Failure, Located | None]]:
+        """Search the model that fails, or the only model. Yield each failure with the part that causes it, or None."""
+        if isinstance(run.expected, Failure):  # the first model does not run, so its engine is the one to test
+            graph, bad, good, inputs = self.first, self.good, self.bad, run.inputs
+        else:
+            graph, bad, good = self.second, self.bad, self.good
+            inputs = {name: run.inputs[self.names[name]] for name in graph.inputs}
+        return search_each(graph, bad, _choose_good(graph, bad, good), inputs, failures, self._tolerance_for)
+
+
+def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
+    """Return the engine that computes the values at cuts of a graph: `good` if it runs the format, otherwise `bad`.
+
+    If `good` does not run it, the two models differ in format, and one of them failed to run. Then `bad` is enough to
+    repeat the failure.
+    """
+    return good if graph.format in good.engine.model_formats else bad
+
+
+def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
+    """Run a failing part of a model, and return it with the results, the known defects and perhaps the cause."""
+    case, counterpart = located.case, located.counterpart
+    good = good if located.expected is not None else _choose_good(case.graph, bad, good)
+    # The runs below have no limit of time, because the search may have used up its budget.
+    bad, good = (replace(side, budget=Budget()) for side in (bad, good))
+    model, cause = case.model, ""
+    actual = bad.try_run(model, case.inputs)
+    expected: Result | None = located.expected
+    if expected is None:  # a search in two matched models has the expected outputs, and looks for no cause
+        expected = good.try_run(model, case.inputs)
+        if isinstance(bad.engine, NamesCause):
+
+            def fails(options: Mapping[str, str]) -> bool:
+                other = replace(bad, options=options)
+                return Search(case.graph, other, good, case.inputs, case.failure, tolerance).fails(case)
+
+            cause = bad.engine.find_cause(bad.options, fails)
+    outputs: tuple[OutputDiff, ...] = ()
+    if isinstance(actual, Failure) and not isinstance(expected, Failure):
+        outputs = describe_missing(expected, actual)
+    elif not isinstance(actual, Failure) and not isinstance(expected, Failure):
+        outputs = case.compare(actual, expected, lambda _: tolerance, inner_tolerance_of)
+    defects = [*case.graph.find_defects(model, bad.engine.name)]
+    # If engines disagree about a node, the engine of the expected outputs may also cause the difference.
+    defects += [each for each in case.graph.find_defects(model, good.engine.name) if each.is_contested]
+    counterpart_text = ""
+    if counterpart is not None:
+        counterpart_text = ", ".join(map(str, counterpart.nodes)) or "an input or a constant"
+        if counterpart.nodes:  # the node with the defect may be one that an optimizer or a converter removed
+            defects += counterpart.graph.find_defects(counterpart.model, bad.engine.name)
+    unique_defects = tuple(dict.fromkeys(defects))
+    return Part(case, bad, good, model, actual, expected, outputs, cause, unique_defects, counterpart_text)

@@ -1,0 +1,269 @@
+"""The search for the first part of a model that computes a value of another model wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sliceport.engines.engine import Array, Value
+from sliceport.engines.failure import Failure
+from sliceport.engines.side import RunFailed
+from sliceport.search.case import Located, compute_all, make_case
+from sliceport.search.graph import Body, find_ancestors, find_boundary
+from sliceport.search.matching import Matches, match_by_value
+from sliceport.search.search import RANDOM_NOTE, find_named
+from sliceport.verdict.difference import Tolerance, compare_values, inner_tolerance_of
+
+_MAX_CANDIDATES = 50
+"""The largest number of different values to try. Later values usually differ only because an earlier value does."""
+
+
+class _Candidate(NamedTuple):
+    """A part of the second model that may be wrong.
+
+    Attributes:
+        output: The name of the value that the part computes.
+        counterpart: The name of the value of the first model that `output` should equal.
+        nodes: The numbers of its nodes in the second model.
+        first_nodes: The numbers of the nodes that compute `counterpart` in the first model.
+        inputs: The names of the values that the part reads, each with the name of its match in the first model.
+    """
+
+    output: str
+    counterpart: str
+    nodes: Sequence[int]
+    first_nodes: Sequence[int]
+    inputs: Mapping[str, str]
+
+
+class Pair:
+    """Two models that should compute the same, with their matched values in the attribute `matches`.
+
+    Raises:
+        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`. All methods raise these errors.
+    """
+
+    def __init__(self, matches: Matches) -> None:
+        self.matches = matches
+        self._first, self._second, self._good, self._bad = matches.first, matches.second, matches.good, matches.bad
+        # The values that a run of the rest of the second model starts from; see `_confirm_cause`.
+        self._right_values = {name: matches.runs[0][matches.name_in_first(name)] for name in self._second.inputs}
+
+    def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
+        """Return the first part of the second model, or of a body in it, whose value differs, otherwise None.
+
+        Later calls find other parts. A node that draws random numbers is returned only if no other part differs.
+
+        Args:
+            output: The name of the output that the part leads to; empty for all outputs.
+            tolerance: The accepted difference of computed values; None for the default of their type.
+        """
+        random_part: Located | None = None
+        # A copy: later calls test close values again, because the tolerance of another output may be smaller.
+        right = dict(self.matches.close)
+        for located in self._find_parts([output] if output else self._second.outputs, right, tolerance):
+            if located.case.failure.is_of_run:  # the whole second model runs, so the failure comes from cutting it
+                continue
+            self._use_first_value(located, right)
+            if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
+                return self._enter_body(located, tolerance)
+            random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
+        return random_part
+
+    def find_failing_part(self, failure: Failure) -> Located | None:
+        """Return the part that causes a failure of the run of the second model; None if no such part was found."""
+        right = dict(self.matches.close)
+        for _ in range(_MAX_CANDIDATES):
+            located = next(self._find_parts(self._second.outputs, right, None), None)
+            if located is None:
+                return None
+            self._use_first_value(located, right)
+            cause = self._confirm_cause(located, failure)
+            if cause is not None:
+                return self._enter_body(cause, None)
+            # `_find_parts` has added values that are right. They are not tested again.
+            for name in right:
+                self.matches.different.pop(name, None)
+        return None
+
+    def _use_first_value(self, located: Located, right: dict[str, str]) -> None:
+        """Let later parts read the first model's value instead of the value that this part computes."""
+        assert located.counterpart is not None
+        matches, name = self.matches, located.case.outputs[0]
+        right[name] = matches.close[name] = matches.equal[name] = located.counterpart.outputs[0]
+        matches.different.pop(name, None)
+
+    def _find_parts(
+        self, outputs: Sequence[str], right: dict[str, str], tolerance: Tolerance | None
+    ) -> Iterator[Located]:
+        """Yield the parts that do not run, or that do not compute the expected values.
+
+        Args:
+            outputs: The names of the outputs that the parts lead to.
+            right: For each value that the parts take from the first model, its name there. Each value that is found
+                to be right is added. The caller may add values between two parts.
+            tolerance: See `find_next_part`.
+        """
+        outputs = [name for name in outputs if name not in self.matches.equal]
+        needed: set[str] = set()
+        for candidate in self._list_candidates(outputs, right):
+            needed |= {candidate.counterpart, *candidate.inputs.values()}
+            needed |= find_boundary(self._first, candidate.first_nodes)
+        arrays = dict(compute_all(self._first, self._good, self.matches.runs[0], needed))
+        # The parts are listed again, because `right` now grows with each part, so that later parts become smaller.
+        for candidate in self._list_candidates(outputs, right):
+            located = self._test_candidate(candidate, arrays, tolerance, right)
+            if located is not None:
+                yield located
+
+    def _confirm_cause(self, located: Located, failure: Failure) -> Located | None:
+        """Return a part if it causes the failure of the second model, otherwise None. Later calls use its right value.
+
+        A part is the cause in each of these cases:
+
+        1. It does not run, and either it fails like the model, or the model fails at the last node of the part.
+        2. It does not run, the model fails at a later node, and the rest runs with the right value.
+        3. It runs, and the rest fails with the value of the part, and runs with the right value.
+
+        In the cases 2 and 3, the part gets a note.
+        """
+        case, expected, _ = located
+        if case.failure.is_of_run:
+            named = find_named(self._second, failure)
+            # In a part with fixed sizes, the node may already fail when the engine infers shapes, with another message.
+            if case.numbers[-1] in named or case.failure.is_like(failure):
+                return located  # case 1
+            named_values = [name for i in named for name in self._second.nodes[i].writes]
+            may_be_cause = case.numbers[-1] in find_ancestors(self._second, named_values)
+            note = "alone, it fails in another way than the second model, which runs with the right value of this part"
+        else:
+            actual = self._bad.try_run(case.model, case.inputs)
+            may_be_cause = not isinstance(actual, Failure) and not self._does_rest_run(
+                self._right_values | _select_arrays(actual)
+            )
+            note = "the second model fails with the value of this part, and runs with the right value"
+        # Later parts are tested with the right value of this part.
+        self._right_values |= _select_arrays(expected or {})
+        if may_be_cause and self._does_rest_run(self._right_values):
+            return located._replace(case=replace(case, note=note))
+        return None
+
+    def _does_rest_run(self, known: Mapping[str, Array]) -> bool:
+        """Return whether the rest of the second model runs from the known values; False if it needs other inputs."""
+        outputs = [name for name in self._second.outputs if name not in known]
+        if not outputs:
+            return True
+        rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
+        if rest is None:
+            return False
+        rest = replace(rest, has_fixed_shapes=True)  # as in `_test_candidate`
+        return not isinstance(self._bad.try_run(rest.model, rest.inputs), Failure)
+
+    def _list_candidates(self, outputs: Sequence[str], right: Mapping[str, str]) -> Iterator[_Candidate]:
+        """Yield parts that compute the first `_MAX_CANDIDATES` different values, then parts that compute `outputs`.
+
+        Each part begins at values of `right`. Then all parts are repeated, but begin at equal values, because small
+        deviations of close values may add up. The caller may add to `right` and `matches.equal` between two parts.
+        """
+        matches = self.matches
+        # The path begins at equal values alone, because the nodes before a close value may still be the cause.
+        path = sorted(find_ancestors(self._second, outputs, matches.equal))
+        written = [name for number in path for name in self._second.nodes[number].writes]
+        different = [name for name in written if name in matches.different][:_MAX_CANDIDATES]
+        targets = {name: matches.different[name] for name in different}
+        targets |= {name: matches.name_in_first(name) for name in outputs}
+        for known in (right, matches.equal):
+            for name, counterpart in targets.items():
+                nodes = find_ancestors(self._second, [name], known)
+                inputs = {value: known.get(value, value) for value in find_boundary(self._second, nodes)}
+                first_nodes = find_ancestors(self._first, [counterpart], set(known.values()))
+                yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
+
+    def _test_candidate(
+        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, right: dict[str, str]
+    ) -> Located | None:
+        """Run a part on values of the first model, and return the part if it fails or its value differs.
+
+        If its value is within the tolerance, add its output to `right` and return None. Also return None if the part
+        has no nodes, or if a value of the first model is missing.
+        """
+        output, counterpart, nodes, first_nodes, inputs = candidate
+        values = {name: arrays[first_name] for name, first_name in inputs.items() if first_name in arrays}
+        case = make_case(self._second, nodes, [output], values)
+        first_case = make_case(self._first, first_nodes, [counterpart], arrays)
+        if not nodes or case is None or first_case is None or counterpart not in arrays:
+            return None
+        # Values of the first model need not fit the sizes that the second one declares.
+        case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
+        actual = self._bad.try_run(case.model, case.inputs)
+        if isinstance(actual, Failure):
+            failure: Failure | None = actual
+        else:
+            tolerance = tolerance or inner_tolerance_of(expected)
+            failure = compare_values(output, actual.get(output), expected, tolerance).failure
+        if failure is None:
+            right[output] = counterpart
+            return None
+        suspects = case.nodes if len(case.nodes) > 1 else ()
+        return Located(replace(case, failure=failure, suspects=suspects), {output: expected}, first_case)
+
+    def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
+        """Search the runs of the bodies of a control flow node in order, and return the first part that differs.
+
+        Return `located` if no part of a body differs, if a body does not run alone although the node runs, or if
+        `located` and its counterpart are not one control flow node each.
+        """
+        case, counterpart = located.case, located.counterpart
+        assert counterpart is not None
+        if len(case.numbers) != 1 or len(counterpart.numbers) != 1:
+            return located
+        first_runs = counterpart.graph.bodies(counterpart.numbers[0], counterpart.values, self._good.run)
+        second_runs = case.graph.bodies(case.numbers[0], case.values, self._bad.run)
+        with suppress(RunFailed):  # the engine cannot run a body outside its node
+            for first, second in zip(first_runs, second_runs, strict=False):  # one model may run more iterations
+                is_named = case.failure.is_of_run and find_named(second.graph, case.failure)
+                # Engines also load a branch that does not run, and may name its nodes.
+                if not second.is_run and not is_named:
+                    continue
+                actual = self._bad.try_run(second.graph.whole(), second.inputs)
+                if isinstance(actual, Failure) and not case.failure.is_of_run:
+                    break  # the body runs in the model, so that only the cut makes it fail
+                names = _match_bodies(first, second)
+                # `Matches` reads the inputs of both bodies from one dict. It looks up an input of the second body by
+                # the name of its match in the first body, or else by its own name. The first body has the right arrays,
+                # so they win if both bodies have a name.
+                inputs = {**second.inputs, **first.inputs}
+                inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
+                if isinstance(actual, Failure):
+                    inner_part = inner.find_failing_part(actual)
+                else:
+                    inner_part = inner.find_next_part("", tolerance) if second.is_run else None
+                if inner_part is not None:
+                    note = inner_part.case.note
+                    if case.failure.is_of_run and not isinstance(actual, Failure):
+                        note = "the body runs alone, so that this difference may not be the cause"
+                    scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
+                    inner_case = replace(inner_part.case, scope=scope, holder=case.culprit, note=note)
+                    return inner_part._replace(case=inner_case)
+        return located
+
+
+def _match_bodies(first: Body, second: Body) -> dict[str, str]:
+    """Map the names of the second body's inputs and outputs to names of the first body.
+
+    A format or an optimizer may have given other names to the same inputs, so inputs are matched by value, even if the
+    body returns them. All other outputs are matched by name or position, because a wrong output may equal another one.
+    An input without a match keeps its name, under which the caller also finds its value.
+    """
+    first_names, second_names = first.graph.outputs, second.graph.outputs
+    has_same_names = set(second_names) <= set(first_names)
+    outputs = dict(zip(second_names, second_names if has_same_names else first_names, strict=False))
+    return outputs | {name: name for name in second.inputs} | match_by_value(first.inputs, second.inputs)
+
+
+def _select_arrays(values: Mapping[str, Value]) -> dict[str, Array]:
+    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}

@@ -1,0 +1,100 @@
+"""A folder with the smallest model that fails, its data, a script that runs it, and the draft of an issue."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from sliceport.engines.engine import Value, WritesScript
+from sliceport.engines.failure import Failure
+from sliceport.sandbox.place import fill_folder
+from sliceport.search.report import DiffReport, Part
+from sliceport.wording import format_issue
+
+_MARK = "issue.md"
+_FILES = tuple(
+    f"{folder}{name}"
+    for folder in ("", "[0-9]*/")  # the folders of further models are numbers
+    for name in ("run.py", _MARK, "model.*", "*.npy", "test_data_set_0/*.pb")
+)
+_COMPARING = """\
+for (name, b), a in zip(expected.items(), map(np.asarray, got)):
+    same = a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    print(name, "equal" if same else f"differs: expected {b.ravel()[:8]}, got {a.ravel()[:8]}")
+"""
+"""The last lines of `run.py`. Lines of `Graph.write` set `expected`, and lines of the engine set `got`."""
+_MAX_SHOWN = 8
+
+
+def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write the smallest model that fails, its data, `run.py` and `issue.md` into a new folder.
+
+    Further models that fail are written into folders `2`, `3`, ... inside that folder.
+
+    Args:
+        report: A report with at least one part.
+        directory: The folder.
+        overwrite: Whether to replace a folder that this function wrote.
+
+    Raises:
+        UsageError: The folder cannot be written, holds other files, or exists although `overwrite` is false.
+    """
+
+    def fill(folder: Path) -> None:
+        for number, part in enumerate(report.parts, 1):
+            part_folder = folder if number == 1 else folder / str(number)
+            part_folder.mkdir(exist_ok=True)
+            # Without expected values, the script only shows how the engine fails.
+            expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
+            loading_lines = part.case.graph.write(part.model, part.case.inputs, expected, part_folder)
+            engine = part.bad.engine
+            running_lines = f"got = ...  # run {engine.name} on path with inputs\n"  # the user has to replace the dots
+            if isinstance(engine, WritesScript):
+                running_lines = engine.script(part.bad.options)
+            (part_folder / "run.py").write_text(f"{loading_lines}{running_lines}{_COMPARING}", encoding="utf-8")
+            (part_folder / _MARK).write_text(_draft_issue(part), encoding="utf-8")
+
+    fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
+
+
+def _draft_issue(part: Part) -> str:
+    """Return, in Markdown, the draft of an issue to report to the developers of the engine at fault."""
+    case = part.case
+    nodes = ", ".join(dict.fromkeys(node.op_type for node in case.nodes))
+    is_of_run = case.failure.is_of_run
+    symptom = "does not run" if is_of_run else f"wrong {case.failure.kind}"
+    inputs = [f"`{name}`: {array.dtype}{list(array.shape)}" for name, array in case.inputs.items()]
+    observed = case.failure.message if is_of_run else f"output `{case.failure.output}`: {case.failure.message}"
+    steps = [
+        f"Run `python run.py` in the folder of the attached model, which was cut from a larger one. Its nodes: "
+        f"{', '.join(map(str, case.nodes))}. Its inputs: {', '.join(inputs) or 'none'}.",
+        *([f"It was cut out of {'; '.join(case.scope)}."] if case.scope else []),
+        *([f"The expected values are those of the original model: {part.counterpart}."] if part.counterpart else []),
+    ]
+    seen = [
+        *(_list_elements(part.actual) if not is_of_run else []),
+        f"{observed}.",
+        *(f"{line[0].upper()}{line[1:]}." for line in (part.fusion, part.cause) if line),
+        *(f"This looks like a known defect: {defect.id} ({defect.reason})." for defect in part.defects),
+    ]
+    return format_issue(
+        f"{nodes}: {symptom} {'after a conversion' if part.counterpart else f'on {part.bad.engine.name}'}",
+        f"Versions: {part.bad.title}; expected values by {part.good.title}; {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}.",
+        {"Steps": steps, "Expected": _list_elements(part.expected) or ["The model runs."], "Seen": seen},
+    )
+
+
+def _list_elements(outputs: Mapping[str, Value] | Failure) -> list[str]:
+    """Return a line about the first elements of each output that is an array; for a failure, no lines."""
+    if isinstance(outputs, Failure):
+        return []
+    return [
+        f"- `{name}`: {value.dtype}{list(value.shape)} {value.reshape(-1)[:_MAX_SHOWN].tolist()}"
+        for name, value in outputs.items()
+        if isinstance(value, np.ndarray)
+    ]

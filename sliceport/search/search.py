@@ -1,0 +1,393 @@
+"""Search for the smallest part of a model that fails, by cutting the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from sliceport import progress
+from sliceport.engines.engine import Array
+from sliceport.engines.failure import Failure
+from sliceport.engines.side import BudgetSpent, RunFailed, Side
+from sliceport.search.case import Case, Located, compute, make_case
+from sliceport.search.graph import Body, Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
+from sliceport.verdict.difference import OutputDiff, Tolerance, compare_values, inner_tolerance_of
+from sliceport.wording import count_of
+
+_WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
+"""Words of a message that may be names, in quotes or not."""
+_MAX_NAMED = 3
+"""At most this many of the nodes that a message names are tried."""
+_MAX_STEPS = 3
+"""The largest number of steps back from a node to the nodes that are tried together with it."""
+_MAX_PIECES = 4
+"""The largest number of pieces that a case is divided into, if `Search._is_decided_by_rounding`."""
+RANDOM_NOTE = "this node draws random numbers: given equal numbers, no other node is found to differ"
+
+
+class Search:
+    """A search for the smallest case of a failure.
+
+    Args:
+        graph: The model.
+        bad: The side that is searched.
+        good: The side that computes expected values, and the inputs of cases.
+        inputs: The inputs of the model, and possibly values of nodes, which are then not computed again.
+        failure: The failure of the whole model.
+        tolerance: The accepted difference of computed values; None for the default of their type.
+
+    Attributes:
+        best: The smallest case so far that fails like the model; None before the first.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        bad: Side,
+        good: Side,
+        inputs: Mapping[str, Array],
+        failure: Failure,
+        tolerance: Tolerance | None = None,
+    ) -> None:
+        self._graph, self._bad, self._good, self._inputs = graph, bad, good, inputs
+        self._failure, self._tolerance = failure, tolerance
+        self._targets = list(graph.outputs) if failure.is_of_run else [failure.output]
+        self._path = find_ancestors(graph, self._targets, inputs)  # the nodes that compute the targets, depth-first
+        self._suspects: Sequence[int] = ()  # the nodes that may be the first one that fails
+        self._note = ""  # the note of the best case
+        self.best: Case | None = None
+
+    def run(self) -> Case | None:
+        """Return the smallest part of the model that fails like the model. Return None if no part was found.
+
+        Raises:
+            BudgetSpent: The time limit is reached before a case is found.
+            MissingExtra, UsageError, ChildLost: See `Side.run`.
+        """
+        try:
+            if self._test_named_nodes() or self._bisect_path():
+                self._reduce()
+                for refine in (self._test_alone, self._check_fusion, self._enter_body, self._fix_shapes):
+                    assert self.best is not None
+                    self.best = refine(self.best)
+        except BudgetSpent as spent:
+            if self.best is None:
+                raise
+            note = f"{spent}: the case may not be the smallest"
+            suspects = tuple(self._graph.nodes[i] for i in self._suspects)
+            self.best = replace(self.best, note="; ".join(filter(None, (self.best.note, note))), suspects=suspects)
+        return self.best
+
+    def fails(self, case: Case) -> bool:
+        """Return whether a case fails like the model."""
+        return self._failure_of(case) is not None
+
+    def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
+        """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
+
+        Return no outputs if `good` fails, or if the whole model fails to run on `bad` but the part for `outputs` runs.
+        """
+        case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
+        result = None if case is None else self._compare(case, tolerance_for)
+        if result is None or isinstance(result, Failure):
+            return list(outputs)
+        return [each.name for each in result if each.kind]
+
+    def _test_named_nodes(self) -> bool:
+        """Test parts that end at a node that the failure's message names. Return whether one fails like the model."""
+        named = find_named(self._graph, self._failure) if self._failure.is_of_run else []
+        return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
+
+    def _bisect_path(self) -> bool:
+        """Bisect `_path` for the shortest prefix that fails, and make it the best case. Return whether there is one."""
+        is_failing = self._try_part(self._path, self._inputs)
+        if self._failure.is_of_run and not is_failing:  # perhaps no output needs the node that fails: search all nodes
+            self._path = list(range(len(self._graph.nodes)))
+            self._targets = [name for node in self._graph.nodes for name in node.writes]
+            is_failing = self._try_part(self._path, self._inputs)
+        least, size = 1, len(self._path)
+        while is_failing and least < size:  # a prefix is expected to fail if a shorter prefix fails
+            self._suspects = self._path[least - 1 : size]
+            middle = (least + size) // 2
+            if self._try_part(self._path[:middle], self._inputs):
+                size = middle
+            else:
+                least = middle + 1
+        self._suspects = ()
+        return is_failing
+
+    def _try_predecessors(self, number: int, known: Mapping[str, Array]) -> bool:
+        """Test a node alone, then with more and more nodes before it. Return whether a case fails like the model.
+
+        Each case has the outputs of the node. The engine `good` computes the inputs of a case from the values `known`.
+        """
+        for steps in range(_MAX_STEPS + 1):
+            numbers = find_predecessors(self._graph, number, steps)
+            boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
+            if boundary is not None and self._try_part(sorted(numbers), boundary, self._graph.nodes[number].writes):
+                return True
+        return False
+
+    def _reduce(self) -> None:
+        """Shrink the best case. The engine `good` computes the values of removed nodes.
+
+        If an output differs, first try the node that writes it with a few nodes before it. Then try to remove the other
+        outputs, and the nodes that no output needs. If the run fails, first try the last node with a few nodes before
+        it. In both cases, then try to remove each half of the nodes, each quarter, and so on. If rounding decides, stop
+        after the quarters.
+        """
+        assert self.best is not None
+        if not self.best.failure.is_of_run:
+            node = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
+            needs_few_nodes = self._try_predecessors(node, self.best.values)
+            if len(self.best.outputs) > 1:  # the failing output alone, unless the failure needs the other outputs
+                self._try_part(self.best.numbers, self.best.values, [self.best.failure.output])
+            ancestors = set(find_ancestors(self._graph, self.best.outputs))
+            numbers = [i for i in self.best.numbers if i in ancestors]
+            if not needs_few_nodes and len(numbers) < len(self.best.numbers):
+                self._try_part(numbers, self.best.values, self.best.outputs)
+            if not needs_few_nodes and self._is_decided_by_rounding(self.best, node):
+                self._note = (
+                    f"rounding decides: the inputs of {self._graph.nodes[node]} on {self._bad.engine.name} are right "
+                    f"within the tolerance, and {self._good.engine.name} computes the same output from them"
+                )
+                self.best = replace(self.best, note=self._note)
+        elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
+            self._try_predecessors(self.best.numbers[-1], self.best.values)
+        size = (len(self.best.numbers) + 1) // 2
+        # If rounding decides, the errors of many nodes add up, so that removing small pieces would not succeed.
+        most_pieces = _MAX_PIECES if self._note else len(self.best.numbers)
+        while size and len(self.best.numbers) > 1 and len(self.best.numbers) // size <= most_pieces:
+            start, count_before = 0, len(self.best.numbers)
+            while start < len(self.best.numbers):
+                progress.say(f"reducing the model: {len(self.best.numbers)} nodes left")
+                if not self._remove(self.best.numbers[start : start + size]):
+                    start += size
+            size = size if len(self.best.numbers) < count_before else size // 2  # the same size after a success
+
+    def _is_decided_by_rounding(self, best: Case, number: int) -> bool:
+        """Return whether rounding before node `number` explains the wrong value that the node computes on `bad`.
+
+        It does if the inputs that `bad` computes for the node are right within the tolerance, and `good` computes the
+        same wrong value from these inputs.
+        """
+        output, names = best.failure.output, find_boundary(self._graph, [number]) - best.values.keys()
+        case = replace(best, outputs=tuple(dict.fromkeys([*best.outputs, *sorted(names)])))
+        actual, expected = (side.try_run(case.model, case.inputs) for side in (self._bad, self._good))
+        if isinstance(actual, Failure) or isinstance(expected, Failure):
+            return False
+        outputs = case.compare(actual, expected, lambda _: self._tolerance, inner_tolerance_of)
+        # Rounding does not decide if an input of the node is wrong, too. Nor does it if the output is right now: then a
+        # fusion is to blame, which does not happen in this run, because the inputs of the node are outputs.
+        if [each.name for each in outputs if each.kind] != [output]:
+            return False
+        inputs = {name: value for name, value in actual.items() if name in names and isinstance(value, np.ndarray)}
+        repeated = compute(self._graph, self._good, best.values | inputs, [output]) or {}
+        tolerance = self._tolerance or inner_tolerance_of(expected[output])
+        return output in repeated and not compare_values(output, actual[output], repeated[output], tolerance).kind
+
+    def _remove(self, removed: Sequence[int]) -> bool:
+        """Remove nodes from the best case if it still fails without them, and return whether it does."""
+        best = self.best
+        assert best is not None
+        remaining = [i for i in best.numbers if i not in removed]
+        written = {name for i in remaining for name in self._graph.nodes[i].writes}
+        # If outputs differ, the nodes that write them must remain. If a run fails, any nodes may remain, because the
+        # node at fault may be one that no output needs.
+        must_write_outputs = not best.failure.is_of_run
+        if not remaining or (must_write_outputs and not written.issuperset(best.outputs)):
+            return False
+        values = self._compute_boundary(best, remaining)
+        # The case gets no new outputs, because these may make the failure vanish. Only if none of its outputs remains,
+        # `_try_part` chooses outputs.
+        outputs = [name for name in best.outputs if name in written]
+        return values is not None and self._try_part(remaining, values, outputs or None)
+
+    def _test_alone(self, best: Case) -> Case:
+        """Test each node of the best case alone, until one fails. Return `best` if none fails, or if `best` runs.
+
+        The node may fail in another way than the best case. If the message of the best case names the node, return the
+        case of the node, and let the next steps search for its failure. Otherwise return `best`, with `alone` set.
+        """
+        if len(best.numbers) == 1 or not best.failure.is_of_run:
+            return best
+        named = find_named(self._graph, best.failure)
+        for i in sorted(best.numbers, key=lambda i: i not in named):  # the named nodes come first
+            values = self._compute_boundary(best, [i])
+            case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
+            result = None if case is None else self._bad.try_run(case.model, case.inputs)
+            if case is not None and isinstance(result, Failure):
+                others = ", ".join(str(self._graph.nodes[number]) for number in best.numbers if number != i)
+                note = f"in the model, it fails together with other nodes ({others}: {best.failure.message})"
+                alone = replace(case, failure=result, note=note)
+                if i in named:
+                    self._failure = result
+                    return alone
+                return replace(best, alone=alone, note=f"{case.culprit} also fails alone: {result.message}")
+        return best
+
+    def _check_fusion(self, best: Case) -> Case:
+        """Return the case, with `is_fusion` set if the failure vanishes when all values of its nodes are outputs.
+
+        These outputs prevent an engine from fusing the nodes.
+        """
+        if len(best.numbers) == 1 or self._note:  # one node is not a fusion, or the note blames rounding
+            return best
+        case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
+        result = self._compare(case)
+        if isinstance(result, Failure):  # `bad` fails to run
+            is_right = False
+        elif not result:  # `bad` runs, and no values are compared
+            is_right = self._failure.is_of_run
+        else:
+            is_right = not any(each.kind for each in result)
+        return replace(best, is_fusion=is_right)
+
+    def _enter_body(self, best: Case) -> Case:
+        """Return a smaller case from a body of a control flow node. Without a smaller case, return `best`.
+
+        Each run of a body is tested alone, on inputs that the engine `good` computes. The search continues in the first
+        run that fails. If a body runs alone although the engine names a node of it, `best` gets a note.
+        """
+        if len(best.numbers) != 1:
+            return best
+        notes: dict[str, None] = {}  # without the repetitions of later iterations
+        with suppress(RunFailed):  # the engine `good` cannot run a body outside its node
+            for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
+                progress.say(f"running {body.title} of {best.culprit}")
+                named = find_named(body.graph, best.failure) if best.failure.is_of_run else []
+                # Engines also load a branch that does not run, and may name its nodes.
+                if not body.is_run and not named:
+                    continue
+                # If the engine names a node of the body, any failed run of the body counts. The message of the control
+                # flow node is longer than that of the body, so these two failures would not be alike.
+                failure = self._run_body_alone(body, is_any_alike=bool(named))
+                if failure is None:
+                    for node in (body.graph.nodes[i] for i in named):
+                        notes[f"the engine's message names {node}, but the body that contains it runs alone"] = None
+                    continue
+                inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
+                if inner is None:
+                    break  # the runs after the first one that fails are not searched
+                scope = (f"{best.culprit}, {body.title}", *inner.scope)
+                return replace(inner, scope=scope, holder=best.culprit)
+        return replace(best, note="; ".join(filter(None, (best.note, *notes))))
+
+    def _run_body_alone(self, body: Body, *, is_any_alike: bool) -> Failure | None:
+        """Return the failure of a run of a body; see `_failure_of`."""
+        written = {name for node in body.graph.nodes for name in node.writes}
+        outputs = [name for name in body.graph.outputs if name in written]
+        whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
+        return None if whole is None else self._failure_of(whole, is_any_alike=is_any_alike)
+
+    def _fix_shapes(self, best: Case) -> Case:
+        """Return the case with fixed sizes of inputs, unless it fails only with open sizes."""
+        fixed = replace(best, has_fixed_shapes=True)
+        return fixed if fixed.model == best.model or self.fails(fixed) else best
+
+    def _try_part(
+        self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None
+    ) -> bool:
+        """Test some nodes on `values`. If they fail like the model, make them the best case and return True."""
+        progress.say(f"looking for the smallest part at fault: testing {count_of(len(numbers), 'node')}")
+        if outputs is None:  # by default, the values that the rest of the path reads, and the targets
+            outputs = find_frontier(self._graph, set(numbers), self._path, self._targets)
+        case = make_case(self._graph, numbers, outputs, values) if numbers else None
+        failure = None if case is None else self._failure_of(case)
+        if case is None or failure is None:
+            return False
+        self.best = replace(case, failure=failure, note=self._note)
+        return True
+
+    def _failure_of(self, case: Case, *, is_any_alike: bool = False) -> Failure | None:
+        """Return the failure of a case, or None. A failed run must fail like the model, unless `is_any_alike`."""
+        result = self._compare(case)
+        if isinstance(result, Failure):
+            return result if is_any_alike or result.is_like(self._failure) else None
+        # Any two differences of outputs count as alike.
+        return next((each.failure for each in result if each.failure is not None), None)
+
+    def _compare(
+        self, case: Case, tolerance_for: Callable[[str], Tolerance | None] | None = None
+    ) -> tuple[OutputDiff, ...] | Failure:
+        """Compare the outputs that both engines return for a case, or return the failure of the engine `bad`.
+
+        The result is empty if the engine `good` fails. It is also empty if the case runs, but the whole model does not,
+        because then outputs do not matter. `Case.compare` uses `tolerance_for`. If this is None, its result is the
+        tolerance of the search for every output.
+        """
+        model = case.model
+        actual = self._bad.try_run(model, case.inputs)
+        if isinstance(actual, Failure):
+            return actual
+        if self._failure.is_of_run:
+            return ()
+        expected = self._good.try_run(model, case.inputs)
+        if isinstance(expected, Failure):
+            return ()
+        comparable = {name: value for name, value in expected.items() if name in actual}
+        actual = {name: actual[name] for name in comparable}
+        return case.compare(actual, comparable, tolerance_for or (lambda _: self._tolerance), inner_tolerance_of)
+
+    def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
+        """Compute, on the engine `good`, the values that some nodes of a case read. Return None if the run fails."""
+        return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
+
+
+def find_named(graph: Graph, failure: Failure) -> list[int]:
+    """Return the positions of the nodes that a failure's message names, or whose outputs the message names."""
+    # One of the two groups of each match is empty. An empty word would match each node without a name.
+    words = {word for pair in _WORDS.findall(failure.message) for word in pair if word}
+    return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
+
+
+def search_each(
+    graph: Graph,
+    bad: Side,
+    good: Side,
+    inputs: Mapping[str, Array],
+    failures: Sequence[Failure],
+    tolerance_for: Callable[[str], Tolerance | None],
+) -> Iterator[tuple[Failure, Located | None]]:
+    """Search for each failure of a model, and yield the failure with its smallest case. See `Search` for the arguments.
+
+    The case is None if no part of the model fails, or if the output is right once earlier parts compute right values.
+    `tolerance_for` returns the accepted difference of values that lead to an output; None for the default of the type.
+    """
+    right_values, failing_outputs = dict(inputs), [failure.output for failure in failures]
+    for i, failure in enumerate(failures, 1):
+        is_failing = failure.output in failing_outputs
+        case = _search(graph, bad, good, right_values, failure, tolerance_for(failure.output)) if is_failing else None
+        yield failure, None if case is None else Located(case)
+        if case is not None and i < len(failures):  # some later outputs may be right once this part is right
+            right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
+            outputs = [each.output for each in failures[i:] if each.output not in right_values]
+            # Of `failure`, `find_failing` reads only `is_of_run`, which is the same for all of `failures`.
+            failing_outputs = Search(graph, bad, good, right_values, failure).find_failing(outputs, tolerance_for)
+
+
+def _search(
+    graph: Graph, bad: Side, good: Side, values: dict[str, Array], failure: Failure, tolerance: Tolerance | None
+) -> Case | None:
+    """Search for a failure; see `Search`. If the case draws random numbers, search again, with numbers drawn by `good`.
+
+    These numbers are added to `values`, so that both engines use them. If no part then fails, return the case that
+    draws them, with a note.
+    """
+    case = Search(graph, bad, good, values, failure, tolerance).run()
+    # Other numbers do not explain a failed run, and cannot be given to a body. Suspects remain if the time is over.
+    if case is None or case.failure.is_of_run or case.scope or case.suspects:
+        return case
+    drawn = {name for node in case.nodes if node.is_random for name in node.writes} - values.keys()
+    try:
+        numbers = compute(graph, good, values, drawn) if drawn else None
+        if numbers is None:
+            return case
+        values |= numbers
+        return _search(graph, bad, good, values, failure, tolerance) or replace(case, note=RANDOM_NOTE)
+    except BudgetSpent as spent:
+        return replace(case, note=f"{spent}: this node draws random numbers, and another node may differ")

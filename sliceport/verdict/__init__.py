@@ -1,0 +1,1 @@
+"""The verdict on computed values: comparison, tolerance, and before and after a change."""

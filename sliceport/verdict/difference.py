@@ -1,0 +1,286 @@
+"""Differences between computed and expected values of a model: in kind, type, shape, NaN, infinity and elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+
+from sliceport.engines.engine import Array, Value
+from sliceport.engines.failure import Failure, Kind
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The largest difference of two elements that is accepted. An element within one of the three bounds is close.
+
+    Attributes:
+        absolute: The bound of the difference.
+        relative: The bound of the difference as a fraction of the largest finite magnitude of the expected output.
+        ulps: The bound of the number of steps, from one float to the next, between the elements.
+    """
+
+    absolute: float = 0.0
+    relative: float = 0.0
+    ulps: float = 0.0
+
+
+EXACT = Tolerance()
+_TOLERANCES = {"float64": Tolerance(1e-6, 1e-6), "float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(1e-2, 1e-2)}
+_NARROW_FLOAT_TOLERANCE = Tolerance(1e-1, 1e-1)
+"""For bfloat16 and floats of 8 bits or less."""
+_MAX_SAMPLES = 10
+
+
+def tolerance_of(value: Value) -> Tolerance:
+    """Return the default tolerance for a computed value by its type: `EXACT` for integers, booleans and strings.
+
+    The tolerance for a sequence is the widest for any of its elements.
+    """
+    if isinstance(value, tuple):
+        return max(map(tolerance_of, value), key=lambda tolerance: tolerance.absolute, default=EXACT)
+    if value is None or value.dtype == object:
+        return EXACT
+    if value.dtype.kind == "c":
+        return _TOLERANCES["float64" if value.dtype.itemsize == 16 else "float32"]  # complex128 has 16 bytes
+    return _TOLERANCES.get(value.dtype.name, _NARROW_FLOAT_TOLERANCE if "float" in value.dtype.name else EXACT)
+
+
+def inner_tolerance_of(value: Value) -> Tolerance:
+    """Return the default tolerance for a value within a model: `tolerance_of` with a narrower absolute bound."""
+    tolerance = tolerance_of(value)
+    return Tolerance(tolerance.absolute / 100, tolerance.relative)  # later nodes may enlarge a small difference
+
+
+def rounding_tolerance_of(expected: Value, actual: Value) -> Tolerance:
+    """Return a tolerance for two values that differ at most by rounding: none unless their types and shapes are equal.
+
+    It is in proportion to the largest finite element that differs, so that no larger element widens it.
+    """
+    if isinstance(expected, tuple) and isinstance(actual, tuple):
+        return max(map(rounding_tolerance_of, expected, actual), key=lambda bound: bound.absolute, default=EXACT)
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return EXACT
+    tolerance = tolerance_of(expected)
+    if tolerance == EXACT or expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return EXACT
+    a, b = widen(expected), widen(actual)
+    is_rounded = (a != b) & np.isfinite(a) & np.isfinite(b)
+    return Tolerance(tolerance.absolute * float(np.abs(a[is_rounded]).max(initial=0)))
+
+
+@dataclass(frozen=True)
+class OutputDiff:
+    """The comparison of one output.
+
+    Attributes:
+        name: Its name.
+        element: Its element type, `sequence` or `nothing`; empty if the two values are different and not both tensors.
+        shape: Its sizes; for a sequence, the number of its elements.
+        status: `equal` bit for bit, `close` within the tolerance, or `different`.
+        kind: The kind of the difference; empty unless the output is different.
+        detail: The first difference, as the end of a sentence; empty unless the output is different.
+        tolerance: The accepted difference.
+        absolute: The largest difference of finite elements; 0 if it was not measured.
+        relative: `absolute` divided by the largest finite magnitude of the expected output, or by 1 if that is 0.
+        ulps: The largest number of steps, from one float to the next, between an element and the expected element; None
+            if it was not measured.
+        distribution: A line about the differences of all elements, or an empty string.
+        samples: For the first elements that differ beyond the tolerance, the index, the element and the expected
+            element as texts.
+    """
+
+    name: str
+    element: str = ""
+    shape: tuple[int, ...] = ()
+    status: Literal["equal", "close", "different"] = "equal"
+    kind: Kind | Literal[""] = ""
+    detail: str = ""
+    tolerance: Tolerance = EXACT
+    absolute: float = 0.0
+    relative: float = 0.0
+    ulps: float | None = None
+    distribution: str = ""
+    samples: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def failure(self) -> Failure | None:
+        """The difference as a failure; None unless the output is different."""
+        return Failure(self.kind, self.name, self.detail) if self.kind else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as JSON values. NaN and infinities, which JSON lacks, become text."""
+
+        def make_dict(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:  # `asdict` also calls it for `tolerance`
+            return {key: str(x) if isinstance(x, float) and not np.isfinite(x) else x for key, x in items}
+
+        return asdict(self, dict_factory=make_dict) | {"shape": list(self.shape)}
+
+
+def compare_values(name: str, actual: Value, expected: Value, tolerance: Tolerance | None) -> OutputDiff:
+    """Compare a computed value with the expected one. A `tolerance` of None stands for the default of the type."""
+    if isinstance(actual, np.ndarray) and isinstance(expected, np.ndarray):
+        return _compare_arrays(name, actual, expected, tolerance_of(expected) if tolerance is None else tolerance)
+    if isinstance(actual, tuple) and isinstance(expected, tuple):
+        if len(actual) != len(expected):
+            return _make_difference(name, "structure", f"it has {len(actual)} elements, expected {len(expected)}")
+        is_close = False
+        for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
+            element = compare_values(name, a, b, tolerance)
+            if element.kind:
+                return _make_difference(name, element.kind, f"in element {i}, {element.detail}")
+            is_close |= element.status == "close"
+        return OutputDiff(name, "sequence", (len(actual),), "close" if is_close else "equal")
+    if actual is None and expected is None:
+        return OutputDiff(name, "nothing")
+    return _make_difference(name, "structure", f"it is {_name_kind(actual)}, expected {_name_kind(expected)}")
+
+
+def compare_outputs(
+    actual: Mapping[str, Value], expected: Mapping[str, Value], tolerances: Mapping[str, Tolerance | None]
+) -> tuple[OutputDiff, ...]:
+    """Compare outputs by name. An output is different if it is missing in `actual` or `expected`.
+
+    The tolerance of an output that is missing in `tolerances` is the default of its type.
+    """
+    compared = []
+    for name in dict.fromkeys((*expected, *actual)):
+        if name in actual and name in expected:
+            compared.append(compare_values(name, actual[name], expected[name], tolerances.get(name)))
+        else:
+            reason = "computed, but not expected" if name in actual else "expected, but not computed"
+            compared.append(_make_difference(name, "missing", f"it was {reason}"))
+    return tuple(compared)
+
+
+def _make_difference(name: str, kind: Kind, detail: str, **more: Any) -> OutputDiff:
+    return OutputDiff(name, status="different", kind=kind, detail=detail, **more)
+
+
+def _name_kind(value: Value) -> str:
+    """Name the kind of a value in a message."""
+    return "a tensor" if isinstance(value, np.ndarray) else "a sequence" if isinstance(value, tuple) else "nothing"
+
+
+def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolerance) -> OutputDiff:
+    """Compare tensors by type, shape, NaN, infinity and finite elements, in this order.
+
+    If the tolerance is `EXACT`, NaN and infinity are compared like other elements; a difference has the kind `values`.
+    """
+    attributes: dict[str, Any] = {"element": actual.dtype.name, "shape": actual.shape, "tolerance": tolerance}
+    if actual.dtype != expected.dtype:
+        return _make_difference(name, "type", f"its type is {actual.dtype}, expected {expected.dtype}", **attributes)
+    if actual.shape != expected.shape:
+        shapes = f"its shape is {list(actual.shape)}, expected {list(expected.shape)}"
+        return _make_difference(name, "shape", shapes, **attributes)
+    a, b = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
+    if a.dtype == object:
+        unequal = a != b
+    else:  # one row for the bytes of each element; an empty array gets one row, because `reshape(0, -1)` fails
+        unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
+    if not unequal.any():
+        return OutputDiff(name, **attributes)
+    # Booleans and strings cannot be subtracted. Numbers of ml_dtypes may have the kind V, so their names are tested.
+    if a.dtype.kind not in "iufc" and "float" not in a.dtype.name and "int" not in a.dtype.name:
+        return _make_difference(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
+    if tolerance != EXACT and a.dtype.kind not in "iu":
+        # NaN must be in the same elements of both arrays. So must infinity, with the same sign.
+        wide_a, wide_b = widen(a), widen(b)
+        masks: dict[Kind, Array] = {
+            "nan": np.isnan(wide_a) != np.isnan(wide_b),
+            "infinity": (_signs_of_infinity(wide_a) != _signs_of_infinity(wide_b)).any(axis=1),
+        }
+        for kind, mask in masks.items():
+            if mask.any():
+                return _make_difference(name, kind, **_describe_first(mask, a, b, actual.shape), **attributes)
+    return _compare_finite(name, a, b, unequal, tolerance, attributes)
+
+
+def _signs_of_infinity(wide: Array) -> Array:
+    """Return a row for each element of a non-empty array: 1 or -1 for an infinite real or imaginary part, else 0."""
+    parts = wide.view(np.float64).reshape(wide.size, -1)
+    return np.where(np.isinf(parts), np.sign(parts), 0)
+
+
+def _compare_finite(
+    name: str, actual: Array, expected: Array, unequal: Array, tolerance: Tolerance, attributes: dict[str, Any]
+) -> OutputDiff:
+    """Compare and measure the finite elements of flat arrays. If the tolerance is `EXACT`, compare all elements.
+
+    `unequal` marks the elements whose bits differ. `attributes` are attributes of the result, among them `shape`.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        finite = np.isfinite(widen(actual)) & np.isfinite(widen(expected))
+        differences = np.where(finite, np.abs(widen(actual) - widen(expected)), 0.0).astype(np.float64)
+        largest = float(np.abs(np.where(finite, widen(expected), 0)).max(initial=0.0))
+    ulps = _count_ulps(actual, expected, finite) if "float" in actual.dtype.name else None
+    is_wrong = unequal
+    if tolerance != EXACT:  # an element within any one bound is accepted
+        is_wrong = unequal & (differences > max(tolerance.absolute, tolerance.relative * largest))
+        if ulps is not None and tolerance.ulps:
+            is_wrong &= ulps > tolerance.ulps
+    measures: dict[str, Any] = {
+        "absolute": float(differences.max(initial=0.0)),
+        "relative": float(differences.max(initial=0.0)) / (largest or 1.0),
+        "ulps": None if ulps is None else float(ulps.max(initial=0.0)),
+    }
+    if not is_wrong.any():
+        return OutputDiff(name, status="close", **attributes, **measures)
+    quantiles = np.quantile(differences, (0.5, 0.9, 0.99))
+    distribution = (
+        f"{int(unequal.sum())} of {actual.size} elements are not equal, {int(is_wrong.sum())} beyond the tolerance; "
+        f"the difference is {quantiles[0]:.2g} at the median, {quantiles[1]:.2g} at 90 %, {quantiles[2]:.2g} at 99 % "
+        f"and {differences.max():.2g} at most, where the largest expected magnitude is {largest:.2g}"
+    )
+    first = _describe_first(is_wrong, actual, expected, attributes["shape"])
+    return _make_difference(name, "values", **first, **attributes, **measures, distribution=distribution)
+
+
+def widen(flat: Array) -> Array:
+    """Return elements as float64, or complex128 if they are complex. Integers beyond 2**53 are rounded."""
+    return flat.astype(np.complex128 if flat.dtype.kind == "c" else np.float64)
+
+
+def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
+    """Return the number of steps, from one float to the next, between elements of `a` and `b`; 0 if not `finite`."""
+
+    def position_of(flat: Array) -> Array:
+        unsigned = np.dtype(f"u{flat.dtype.itemsize}")
+        # The bits of 1 and -1 differ in the sign bit alone. In a type of less than 8 bits, this is not the top bit.
+        one, minus_one = np.array([1, -1]).astype(flat.dtype).view(unsigned)
+        sign_bit = int(minus_one) - int(one)
+        # The difference of two 64-bit integers may not fit into int64.
+        integers = flat.view(unsigned).astype(object if unsigned.itemsize == 8 else np.int64)
+        # A float is a sign bit and a magnitude, so a negative float gets minus the integer of its magnitude.
+        return np.where(np.signbit(widen(flat)), sign_bit - integers, integers)
+
+    distances = np.abs(position_of(a) - position_of(b)).astype(np.float64)
+    return np.where(finite, distances, 0.0)
+
+
+def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return `detail` and `samples` of an `OutputDiff` about the elements that `mask` marks. There is at least one."""
+    positions = np.flatnonzero(mask)
+    samples = tuple(
+        (str([int(i) for i in np.unravel_index(position, shape)]), str(flat[position]), str(expected_flat[position]))
+        for position in positions[:_MAX_SAMPLES]
+    )
+    index, actual, expected = samples[0]
+    count = f"{len(positions)} of {flat.size} elements"
+    detail = f"first at index {index}, computed {actual}, expected {expected} ({count})"
+    return {"detail": detail, "samples": samples}
+
+
+def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[OutputDiff, ...]:
+    """Return a difference for each expected tensor in `outputs`, which a failed run did not compute."""
+    missing = []
+    for name, value in outputs.items():
+        if isinstance(value, np.ndarray):
+            indices = islice(np.ndindex(value.shape), _MAX_SAMPLES)
+            samples = tuple((str(list(index)), "none", str(value[index])) for index in indices)
+            attributes = {"element": value.dtype.name, "shape": value.shape, "samples": samples}
+            missing.append(_make_difference(name, failure.kind, failure.message, **attributes))
+    return tuple(missing)

@@ -1,0 +1,50 @@
+"""The command `sliceport diff`, alone and in a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import Invoke
+from onnx_models import save
+
+from sliceport.cli.main import main
+from sliceport.commands.diff import _list_findings
+from sliceport.engines.failure import Failure
+from sliceport.search.report import DiffReport
+
+# onnxruntime drops the steps of a Slice whose axes are omitted.
+DROPPED = """(float[6] x) => (y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] two = {2}> {
+    [i] a = Neg (x)  [slice] b = Slice (a, s, e, , two)  [n] y = Neg (b)
+}"""
+FALSE = "(float[4] x) => (y, z) <float big = {3.0}> { y = Mul (x, big)  z = Add (x, big) }"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    save(DROPPED, tmp_path / "dropped.onnx")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_tolerance_of_one_output_is_an_option(invoke: Invoke) -> None:
+    save(FALSE, Path("a.onnx"))
+    save(FALSE.replace("3.0", "3.5"), Path("b.onnx"))
+    invoke("diff", "a.onnx", "b.onnx", "--tolerance", "y:abs=100", "--tolerance", "rel=9")
+    assert "outputs: 1 close, 1 different" in invoke("diff", "a.onnx", "b.onnx", "--tolerance", "y:abs=100", code=1).out
+    printed = invoke("diff", "a.onnx", "b.onnx", "--tolerance", "y:abs", code=2)
+    assert "ulp=Z with at least one bound, got 'y:abs'" in printed.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_batch_takes_a_tolerance() -> None:
+    options = ["--on", "onnxruntime-cpu", "--tolerance", "y:abs=1"]
+    assert main(["batch", "diff", "dropped.onnx", "-o", "run", *options, "--jobs", "1"]) == 1
+
+
+def test_finding_without_a_node_names_the_engine_that_failed() -> None:
+    on, against = "openvino-cpu:precision=f32 2026.4.0", "onnxruntime-cpu:level=none 1.27.0"
+    for failed in ("", against):
+        report = DiffReport(on, against, (), 0, failed, failures=(Failure("error", "", "it fails"),))
+        assert _list_findings(report)[0]["engine"] == (failed or on).partition(":")[0]
