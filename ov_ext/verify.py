@@ -23,7 +23,8 @@ from sliceport.engines.side import Side, read_side
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.formats import declared_shapes, format_of
-from sliceport.search.graph import Graph, only_moves
+from sliceport.search.diff import name_deciding_node
+from sliceport.search.graph import Graph, find_static_values, only_moves
 from sliceport.search.setup import DEFAULT_AGAINST, match_names, open_graph
 from sliceport.verdict.difference import Tolerance, tolerance_of
 from sliceport.verdict.verification import Trial, Verification, Verifier
@@ -68,11 +69,13 @@ def verify_hardening(
     engines = model_engines()
     plugin, evaluate = Side(engines[OPENVINO_CPU], {"precision": "f32"}), Side(engines[OPENVINO], {})
     format_ = format_of(before)
+    original: Graph
     graph_before: Graph
     if format_.name == "openvino":
+        original = OpenVINOGraph(read_with_shapes(before))
         graph_before, references = OpenVINOGraph(_replace_miscomputed(read_with_shapes(before))), [evaluate, plugin]
     else:
-        graph_before = open_graph(before)
+        original = graph_before = open_graph(before)
         references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "")]
     graph_after = OpenVINOGraph(after)
     arrays = dict(inputs or {})
@@ -89,10 +92,13 @@ def verify_hardening(
             if reference is references[-1]:
                 raise
     trials = (
-        Trial(f"on {plugin}", plugin, tolerance_of=_tolerance_as_f32, exact=moved),
-        Trial("by Model.evaluate", evaluate, None, None if reference is evaluate else _tolerance_as_f32, moved),
+        Trial(f"on {plugin}", plugin, _tolerance_as_f32, moved, is_target=True, before=original),
+        Trial(
+            "by Model.evaluate", evaluate, None if reference is evaluate else _tolerance_as_f32, moved, before=original
+        ),
     )
-    result = replace(verifier.compare(runs, trials), equality=EQUAL)
+    result = replace(verifier.compare(runs, trials, find_static_values(graph_before)), equality=EQUAL)
+    result = name_deciding_node(result, original, graph_after, reference)
     # Engines read no node of an OpenVINO model differently, so only models of other formats have contested nodes.
     if result.is_equal or format_.name == "openvino":
         return result

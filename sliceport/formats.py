@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sliceport.checking import NodeFindings
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
-    from sliceport.engines.model_run import ModelRun
     from sliceport.verdict.verification import Verification
 
 GROUP = "sliceport.formats"
@@ -34,6 +33,10 @@ class Changes(Protocol):
     @property
     def is_complete(self) -> bool:
         """Whether every node that needs a change was changed."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the model was changed at all."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the changes as JSON values."""
@@ -127,13 +130,6 @@ class Format(Protocol):
 
     def compare(self, model: Any, **options: Any) -> Report:
         """Compare the outputs that engines compute for the slicing nodes of a file or an object."""
-
-    def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:
-        """Run the model in a file on onnxruntime's DirectML provider.
-
-        If `against` is true, also run it on onnxruntime's CPU provider, and find the nodes that cause a difference. The
-        `options` are `input_shapes`, `inputs` and `seed`, as for `sliceport.compare`.
-        """
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
         """Simplify the slicing of a model by `passes`; None means the default passes. See `harden` for `output`."""

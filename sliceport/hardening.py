@@ -96,6 +96,7 @@ class Hardening:
         invalid: The nodes that break their specification.
         notes: Sentences about the preparation of the model.
         is_form: Whether nodes were rewritten to reach the form for `target`, rather than because of known defects.
+        is_prepared: Whether the model was changed before its nodes were rewritten, as `notes` say.
     """
 
     target: str
@@ -105,6 +106,12 @@ class Hardening:
     invalid: tuple[InvalidNode, ...] = ()
     notes: tuple[str, ...] = ()
     is_form: bool = False
+    is_prepared: bool = False
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the model was changed at all."""
+        return self.is_prepared or any(change.replacement is not None for change in self.changes)
 
     @property
     def needs_extension(self) -> bool:
@@ -117,7 +124,7 @@ class Hardening:
         return not self.invalid and all(change.replacement is not None for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report, without `is_form`, as JSON values."""
+        """Return the report, without `is_form` and `is_prepared`, as JSON values."""
         return {
             "target": self.target,
             "version": self.version,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -119,6 +119,16 @@ def make_inputs(
             shape = _choose_shape(model_input, shapes)
             inputs[model_input.name] = random_array(model_input.dtype, shape, random, start, end_of_input)
     return inputs
+
+
+def more_inputs(
+    model: ModelToRun, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
+) -> Iterator[dict[str, Array]]:
+    """Yield further inputs for a model that runs on inputs of these shapes; nothing if the caller gives all inputs."""
+    if set(model.inputs) <= arrays.keys():
+        return
+    for more in range(1, 4):
+        yield model.make_inputs(arrays, shapes, seed + 1000 + more, 0)
 
 
 def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int, ...]:

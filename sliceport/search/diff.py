@@ -4,37 +4,46 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from sliceport import progress
 from sliceport.arguments import is_path, read_inputs, read_seed
-from sliceport.engines.engine import Array, NamesCause
+from sliceport.engines.engine import Array, NamesCause, Value
 from sliceport.engines.failure import Failure
-from sliceport.engines.inputs import ATTEMPTS
+from sliceport.engines.inputs import ATTEMPTS, more_inputs
 from sliceport.engines.kept_runs import open_kept_runs
 from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Budget, BudgetSpent, Result, Side
 from sliceport.engines.sizes import InputShapes
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.search.case import Case, Located
-from sliceport.search.graph import Graph, find_ancestors
+from sliceport.search.graph import Graph, find_ancestors, find_static_values
 from sliceport.search.matching import Matches
 from sliceport.search.pair import Pair
+from sliceport.search.refusals import find_other_refusals
 from sliceport.search.report import DiffReport, Part
 from sliceport.search.search import Search, search_each
 from sliceport.search.setup import DEFAULT_AGAINST, match_names, open_graph, read_engines, read_shapes, read_tolerances
 from sliceport.shell import join
 from sliceport.verdict.difference import (
+    EXACT,
     OutputDiff,
     Tolerance,
     describe_missing,
     inner_tolerance_of,
     tolerance_of,
 )
+from sliceport.verdict.untested import find_untested, mark_untested
+from sliceport.verdict.verification import Verification
 from sliceport.wording import phrase_for_shapes, spell
 
+if TYPE_CHECKING:
+    from sliceport.device import NodeRun
+
+_SECONDS_TO_EXPLAIN = 60.0
+"""Limit for the search for the node that decides a verification."""
 _MATCHING_RUNS = 3
 """The number of sets of inputs to match values of two models. Values match if they agree on all of these sets."""
 
@@ -109,6 +118,31 @@ def diff(
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
 
 
+def name_deciding_node(verification: Verification, first: Graph, second: Graph, reference: Side) -> Verification:
+    """Return a verification that failed, with a note on the first node of the changed model that decides, if found.
+
+    Args:
+        verification: The verification.
+        first: The original model.
+        second: The changed model.
+        reference: The engine that computed the expected outputs of the original model.
+    """
+    if verification.failed_on is None:
+        return verification
+    side, run = verification.failed_on
+    good, bad = (replace(each, budget=Budget(_SECONDS_TO_EXPLAIN)) for each in (reference, side))
+    tolerances = {"": EXACT if side == reference else None}
+    try:
+        names = match_names(first, second)
+        report = _Comparison(first, second, good, bad, names, tolerances, (None, None)).run(run.inputs, {}, [0])
+    except SliceportError:  # no explanation is better than the loss of the verification
+        return verification
+    if report.part is None:
+        return verification
+    note = f"the first node that decides: {report.part.case.culprit_text} of the changed model"
+    return replace(verification, notes=(*verification.notes, note))
+
+
 @dataclass(frozen=True)
 class _Run:
     """The runs of both engines on one set of inputs.
@@ -138,6 +172,7 @@ class _Comparison:
         names: For each input and output of the second model, its name in the first.
         tolerances: The accepted differences by output, and under an empty name for all other outputs; see `diff`.
         models: Both models as the caller gave them.
+        places: The nodes of the last run of `second` with their providers, if `bad` tells.
     """
 
     first: Graph
@@ -147,15 +182,60 @@ class _Comparison:
     names: Mapping[str, str]
     tolerances: Mapping[str, Tolerance | None]
     models: tuple[Any, Any]
+    places: list[NodeRun] = field(default_factory=list)
 
     def run(self, arrays: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
-        """Compare the outputs for each seed until they differ, and search for the cause. Return the last report."""
+        """Compare the outputs for each seed until they differ, and search for the cause. Return the last report.
+
+        Outputs that show nothing are compared on further inputs.
+        """
+        expected: list[Mapping[str, Value]] = []
         for seed in seeds:
             run = self._run_both(arrays, shapes, seed)
             report = self._compare(run, seed)
             if not report.is_equal:
                 return self._explain(report, run)
-        return report
+            assert not isinstance(run.expected, Failure)
+            expected.append(run.expected)
+        return self._test_more(report, run, expected, more_inputs(self.first, shapes, arrays, seed))
+
+    def _test_more(
+        self,
+        report: DiffReport,
+        run: _Run,
+        expected: list[Mapping[str, Value]],
+        others: Iterator[dict[str, Array]],
+    ) -> DiffReport:
+        """Compare the outputs that show nothing on other inputs, too, until each shows something.
+
+        Args:
+            report: The report on the last of the runs so far, whose outputs are equal or close.
+            run: That run.
+            expected: The expected outputs of all runs so far.
+            others: Other inputs.
+        """
+        fixed = find_static_values(self.second)
+        every = list(expected)  # also the expected outputs of inputs on which the second model did not run
+        for inputs in others:
+            untested = find_untested(every, fixed)
+            pending = {each.name for each in report.outputs if each.status == "untested"}
+            if len(every) > len(expected) and not untested and not pending:
+                break
+            result = self._run_first(inputs)
+            if isinstance(result, Failure):
+                continue
+            every.append(result)
+            told = find_untested(expected, fixed).keys() - find_untested([*expected, result], fixed).keys()
+            if told or pending:
+                other = replace(run, inputs=inputs, actual=self._run_second(inputs), expected=result)
+                other_report = self._compare(other, report.seed)
+                if not other_report.is_equal:
+                    return self._explain(other_report, other)
+                expected.append(result)
+                better = {each.name: each for each in other_report.outputs if each.name in pending | told}
+                report = replace(report, outputs=tuple(better.get(each.name, each) for each in report.outputs))
+        outputs = mark_untested(report.outputs, find_untested(every, fixed))
+        return replace(report, outputs=outputs, runs=self.bad.budget.runs)
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
         """Compare the outputs for each recorded data set in a folder until they differ, and search for the cause."""
@@ -167,6 +247,7 @@ class _Comparison:
             expected = {name: recorded[self.names[name]] for name in self.second.outputs}
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
+            report = replace(report, outputs=mark_untested(report.outputs, find_untested([expected])))
             if not report.is_equal:
                 # A search takes the values within the model from `good`, so `good` must compute the recorded outputs.
                 computed = self._run_first(inputs)
@@ -212,11 +293,15 @@ class _Comparison:
         return {name: outputs[self.names[name]] for name in self.second.outputs if self.names[name] in outputs}
 
     def _run_second(self, inputs: Mapping[str, Array]) -> Result:
-        return self._run_side(self.bad, self.second, {name: inputs[self.names[name]] for name in self.second.inputs})
+        self.places.clear()
+        inputs = {name: inputs[self.names[name]] for name in self.second.inputs}
+        return self._run_side(self.bad, self.second, inputs, self.places)
 
-    def _run_side(self, side: Side, graph: Graph, inputs: Mapping[str, Array]) -> Result:
+    def _run_side(
+        self, side: Side, graph: Graph, inputs: Mapping[str, Array], places: list[NodeRun] | None = None
+    ) -> Result:
         progress.say(f"running the model on {side}")
-        return side.try_run(graph.whole(), inputs)
+        return side.try_run(graph.whole(), inputs, places)
 
     def _tolerance_for(self, output: str) -> Tolerance | None:
         return self.tolerances.get(output, self.tolerances.get(""))
@@ -238,7 +323,7 @@ class _Comparison:
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
         outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
         failures = tuple(each.failure for each in outputs if each.failure is not None)
-        return replace(report, outputs=outputs, failures=failures)
+        return replace(report, outputs=outputs, failures=failures, values=run.actual, places=tuple(self.places))
 
     def _explain(self, report: DiffReport, run: _Run) -> DiffReport:
         """Return the report with the part of the model that causes each failure, and with notes on the search."""
@@ -251,9 +336,26 @@ class _Comparison:
                 notes.append(f"{unsteady} gives different results in two equal runs, so no node is searched for")
             else:
                 self._find_parts(run, report.failures, parts, notes)
+                if self.first is self.second and report.failures[0].is_of_run and not isinstance(run.expected, Failure):
+                    self._find_more_refusals(run, parts)
+                    notes += self._note_other_defects(parts)
         except BudgetSpent as error:
             notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
+
+    def _find_more_refusals(self, run: _Run, parts: list[Part]) -> None:
+        """Add to `parts` the other nodes that the engine does not run, unless they run when they are repeated."""
+        for case in find_other_refusals(self.second, self.bad, self.good, run.inputs, [part.case for part in parts]):
+            part = _build_part(Located(case), self.bad, self.good, None)
+            if isinstance(part.actual, Failure):
+                parts.append(part)
+
+    def _note_other_defects(self, parts: Sequence[Part]) -> Iterator[str]:
+        """Yield a sentence about the known defects of the model that a refusal may hide."""
+        named = {defect for part in parts for defect in part.defects}
+        for defect in self.second.find_defects(self.second.whole(), self.bad.engine.name):
+            if defect not in named:
+                yield f"the model also has a known defect of {self.bad.engine.name}: {defect.id} ({defect.reason})"
 
     def _find_unsteady(self, run: _Run) -> Side | None:
         """Run both engines again. Return the engine whose result differs (`bad` if both do); None if neither does."""
