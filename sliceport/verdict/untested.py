@@ -55,13 +55,7 @@ def _describe_nothing(runs: Sequence[Sequence[Array]], *, is_fixed: bool) -> str
         return ""
     if all((array == first).all() for array in numbers):
         return f"all of its elements are {first}"
-    if len(runs) > 1 and all(_are_equal(runs[0], arrays) for arrays in runs[1:]):
+    contents = [[array.tolist() if array.dtype == object else array.tobytes() for array in arrays] for arrays in runs]
+    if len(runs) > 1 and contents.count(contents[0]) == len(runs):
         return "it is the same for all inputs"
     return ""
-
-
-def _are_equal(first: Sequence[Array], second: Sequence[Array]) -> bool:
-    """Return whether two runs have the same elements, where NaN equals NaN."""
-    if len(first) != len(second):
-        return False
-    return all(a.size == b.size and bool(((a == b) | (a != a)).all()) for a, b in zip(first, second, strict=True))  # noqa: PLR0124

@@ -27,7 +27,7 @@ def refuse_silently(*op_types: str) -> Fault:
     def fault(proto: onnx.ModelProto) -> None:
         for op_type in op_types:
             if any(node.op_type == op_type for node in proto.graph.node):
-                raise ModelError(f"{op_type} is not supported.")
+                raise ModelError("the model is not supported.")
 
     return fault
 
@@ -60,7 +60,7 @@ def test_refusal_that_does_not_occur_again_is_not_reported(differ: Differ) -> No
 
 def test_refused_nodes_before_the_end_of_a_search_are_reported(differ: Differ, monkeypatch: pytest.MonkeyPatch) -> None:
     def remaining(budget: Budget) -> None:
-        if budget.runs > 40:
+        if budget.runs > 15:
             raise BudgetSpent("the time is over")
 
     monkeypatch.setattr(Budget, "remaining", remaining)
