@@ -57,6 +57,7 @@ class OpenVINOGraph:
     """
 
     format = "openvino"
+    default_against, example_engine = "openvino", "openvino-cpu"
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model

@@ -25,7 +25,7 @@ from sliceport.errors import InvalidSlice, ModelError
 from sliceport.formats import declared_shapes, format_of
 from sliceport.search.diff import name_deciding_node
 from sliceport.search.graph import Graph, find_static_values, only_moves
-from sliceport.search.setup import DEFAULT_AGAINST, match_names, open_graph
+from sliceport.search.setup import match_names, open_graph
 from sliceport.verdict.difference import Tolerance, tolerance_of
 from sliceport.verdict.verification import Trial, Verification, Verifier
 from sliceport.wording import format_findings
@@ -76,7 +76,7 @@ def verify_hardening(
         graph_before, references = OpenVINOGraph(_replace_miscomputed(read_with_shapes(before))), [evaluate, plugin]
     else:
         original = graph_before = open_graph(before)
-        references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "")]
+        references = [read_side(original.default_against, format_.name, "")]
     graph_after = OpenVINOGraph(after)
     arrays = dict(inputs or {})
     shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})

@@ -97,6 +97,7 @@ class Hardening:
         notes: Sentences about the preparation of the model.
         is_form: Whether nodes were rewritten to reach the form for `target`, rather than because of known defects.
         is_prepared: Whether the model was changed before its nodes were rewritten, as `notes` say.
+        extension: The function to call before the engine can run operators that the changes add, or an empty string.
     """
 
     target: str
@@ -107,6 +108,7 @@ class Hardening:
     notes: tuple[str, ...] = ()
     is_form: bool = False
     is_prepared: bool = False
+    extension: str = ""
 
     @property
     def is_changed(self) -> bool:
@@ -114,22 +116,17 @@ class Hardening:
         return self.is_prepared or any(change.replacement is not None for change in self.changes)
 
     @property
-    def needs_extension(self) -> bool:
-        """Whether the changes add operators of `ov_ext`, which OpenVINO can run only after `ov_ext.register`."""
-        return any((change.replacement or "").startswith("ov_ext.") for change in self.changes)
-
-    @property
     def is_complete(self) -> bool:
         """Whether every node is valid, and every node in `changes` was rewritten or removed."""
         return not self.invalid and all(change.replacement is not None for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report, without `is_form` and `is_prepared`, as JSON values."""
+        """Return the report as JSON values."""
         return {
             "target": self.target,
             "version": self.version,
             "nodes": self.nodes,
-            "needs_extension": self.needs_extension,
+            "needs_extension": bool(self.extension),
             "changes": [change.to_json() for change in self.changes],
             "invalid": [node.to_json() for node in self.invalid],
             "notes": list(self.notes),
@@ -148,7 +145,7 @@ class Hardening:
         summary = f"{count_of(len(self.changes), 'node')} {reason}"
         if self.changes:
             summary += f": {rewritten} rewritten, {len(self.changes) - rewritten} not fixed"
-        ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
+        ending = f"; the model needs {self.extension} now" if self.extension else ""
         return "\n".join([*self.notes, *lines, f"{summary}{format_invalid_count(self.invalid)}{ending}"])
 
     def __str__(self) -> str:

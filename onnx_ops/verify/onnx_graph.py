@@ -67,6 +67,7 @@ class OnnxGraph:
     """
 
     format = "onnx"
+    default_against, example_engine = "onnxruntime-cpu:level=none", "onnxruntime-dml"
 
     def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None, data_folder: str = "") -> None:
         graph = proto.graph

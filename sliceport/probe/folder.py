@@ -24,7 +24,7 @@ from sliceport.probe.rounds import Cut, NodePath, State
 from sliceport.sandbox.place import fill_folder
 from sliceport.search.case import Case, compute_all
 from sliceport.search.graph import Graph, find_boundary
-from sliceport.search.setup import DEFAULT_AGAINST, open_graph, read_shapes
+from sliceport.search.setup import open_graph, read_shapes
 from sliceport.verdict.verification import find_inputs_that_run
 from sliceport.wording import count_of, format_bytes, spell
 
@@ -108,7 +108,7 @@ def probe(
     graph = open_graph(model)
     arrays = read_inputs(inputs)
     shapes = read_shapes(model, arrays, input_shapes, open_sizes)
-    reference = against or DEFAULT_AGAINST.get(graph.format, "")
+    reference = against or graph.default_against
     good = read_side(reference, graph.format, spell("against", "--against"))
     seed = read_seed(seed)
     model_digest = digest_run("model", graph.whole(), {})

@@ -25,7 +25,7 @@ from sliceport.search.pair import Pair
 from sliceport.search.refusals import find_other_refusals
 from sliceport.search.report import DiffReport, Part
 from sliceport.search.search import Search, search_each
-from sliceport.search.setup import DEFAULT_AGAINST, match_names, open_graph, read_engines, read_shapes, read_tolerances
+from sliceport.search.setup import match_names, open_graph, read_engines, read_shapes, read_tolerances
 from sliceport.shell import join
 from sliceport.verdict.difference import (
     EXACT,
@@ -210,7 +210,7 @@ class _Comparison:
 
         Args:
             report: The report on the last of the runs so far, whose outputs are equal or close.
-            run: That run.
+            run: The run of that report.
             expected: The expected outputs of all runs so far.
             others: Other inputs.
         """
@@ -429,7 +429,7 @@ class _Comparison:
         """Yield a sentence with commands to compare each model alone, if both ran on the same, non-default engine."""
         # A default engine would be compared with itself. The text of a model object would hold all weights.
         engine, paths = str(self.bad), filter(is_path, self.models)
-        if self.first is not self.second and engine == str(self.good) and engine not in DEFAULT_AGAINST.values():
+        if self.first is not self.second and engine == str(self.good) and engine != self.second.default_against:
             commands = "; ".join(join(["sliceport", "diff", str(path), "--on", engine]) for path in paths)
             yield f"compare each model alone: {spell(f'diff(model, on={engine!r})', commands)}"
 

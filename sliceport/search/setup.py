@@ -15,9 +15,6 @@ from sliceport.search.graph import Diffable, Graph
 from sliceport.verdict.difference import Tolerance
 from sliceport.wording import example_shapes, spell
 
-DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
-"""For each format of models, the engine that computes the expected outputs."""
-
 
 def read_shapes(
     model: Any, arrays: Mapping[str, Array], input_shapes: InputShapes | None, open_sizes: int | str | None
@@ -88,7 +85,7 @@ def read_engines(
     """Return the engine `on`, which runs the first model, and the engine `against`, which runs the second.
 
     If `first` is `second`, both engines run this model, and `on` is required. For two models of one format, `against`
-    defaults to `on`. All other defaults are in `DEFAULT_AGAINST`. If `is_recorded`, `against` is a folder of recorded
+    defaults to `on`. All other defaults are those of the graphs. If `is_recorded`, `against` is a folder of recorded
     outputs, and the default engine takes its place.
 
     Raises:
@@ -96,11 +93,9 @@ def read_engines(
     """
     option, is_pair = spell("on", "--on"), first is not second
     if on is None and not is_pair:
-        engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"
-        example = spell(f'on="{engine}"', f"--on {engine}")
+        example = spell(f'on="{first.example_engine}"', f"--on {first.example_engine}")
         raise UsageError(f"name the engine to test with {option}, as in {example}.")
-    # Without a default for the format, the name is empty, and `read_side` refuses it.
-    default_on, default_against = (DEFAULT_AGAINST.get(graph.format, "") for graph in (first, second))
+    default_on, default_against = first.default_against, second.default_against
     if is_pair and on is not None and first.format == second.format:
         default_against = on
     engine_against = default_against if against is None or is_recorded else against

@@ -69,7 +69,7 @@ class Verification:
     runs: tuple[InputRun, ...]
     differences: tuple[Failure, ...]
     notes: tuple[str, ...] = ()
-    equality: str = "all outputs are bit-equal on onnxruntime's CPU provider"
+    equality: str = "all outputs are bit-equal"
     untested: Mapping[str, str] = field(default_factory=dict)
     failed_on: tuple[Side, InputRun] | None = None
 
