@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.nodes import has_valid_arity, is_strided_slice, is_valid_operator, node_name
+from onnx_ops.model.placement import drop_directml_on_cpu
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
@@ -120,6 +121,10 @@ class SlicingPass(ir.passes.InPlacePass):
         """Return the size of a non-negative axis. Return None if the size is unknown or there is no such axis."""
         shape = self.sizes(value)
         return shape[axis] if shape is not None and axis < len(shape) else None
+
+    def on_directml(self, node: ir.Node, defects: tuple[Defect, ...]) -> tuple[Defect, ...]:
+        """Return the defects that a node has where the DirectML provider places it; see `drop_directml_on_cpu`."""
+        return drop_directml_on_cpu(node, defects, self.value_info.dtype)
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.

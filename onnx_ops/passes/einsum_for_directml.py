@@ -41,7 +41,7 @@ class EinsumForDirectMLPass(NodePass):
     op_types = ("Einsum",)
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
-        defects = einsum_defects(node)
+        defects = self.on_directml(node, einsum_defects(node))
         if not defects:
             return
         nodes: list[ir.Node] = []

@@ -45,7 +45,7 @@ class MatMulForDirectMLPass(NodePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         operands = [node.inputs[index] for index in MATMULS[node.op_type]]
         dtype = None if operands[-1] is None else self.value_info.dtype(operands[-1])
-        defects = matmul_defects([self.sizes(value) for value in operands], dtype)
+        defects = self.on_directml(node, matmul_defects([self.sizes(value) for value in operands], dtype))
         if not defects:
             return
         if defects == (MATMUL_BY_A_VECTOR,):

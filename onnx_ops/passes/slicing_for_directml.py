@@ -41,7 +41,7 @@ class SliceForDirectMLPass(NodePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         shape = self.sizes(data)
-        defects = slice_defects(node, opset, shape)
+        defects = self.on_directml(node, slice_defects(node, opset, shape))
         if not defects:
             return
         # "named" is a defect without a correct replacement. `slice_defects` returns such a defect alone.
@@ -79,7 +79,7 @@ class SplitForDirectMLPass(NodePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         shape = self.sizes(data)
-        defects = split_defects(node, opset, shape)
+        defects = self.on_directml(node, split_defects(node, opset, shape))
         if not defects:
             return
         spec: SplitSpec | None = None
