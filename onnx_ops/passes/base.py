@@ -88,15 +88,26 @@ class SlicingPass(ir.passes.InPlacePass):
     def _apply(self) -> None:
         """Rewrite the nodes that match. Report them by `report_change`, and nodes that nearly match by `skip`."""
 
-    def report_change(self, node: ir.Node, replacement: str | None, defects: tuple[Defect, ...] = ()) -> None:
+    def report_change(
+        self,
+        node: ir.Node,
+        replacement: str | None,
+        defects: tuple[Defect, ...] = (),
+        obstacle: str = "",
+        *,
+        is_fragile: bool = False,
+    ) -> None:
         """Add a node to `changes`.
 
         Args:
             node: A node that was replaced, or a node with defects that has no correct replacement.
             replacement: The operators that replaced the node; `NOTHING` if it was removed; None if it stays.
             defects: The defects of engines that the node triggers.
+            obstacle: The reason why the node has no replacement, if it is known.
+            is_fragile: Whether the node is wrong only once open sizes are fixed.
         """
-        self.changes.append(Change(node_name(node), node.op_type, replacement, defects, origin_of(node)))
+        origin = origin_of(node)
+        self.changes.append(Change(node_name(node), node.op_type, replacement, defects, obstacle, is_fragile, origin))
         if replacement is not None:
             self.analysis.forget()  # the cached nodes are out of date
 
