@@ -50,6 +50,8 @@ class Change:
         op: Its operator.
         replacement: The operators that replace it, or `NOTHING`; None if no replacement is right and the node stays.
         defects: The defects of the engine that it triggers.
+        obstacle: The reason why the node has no replacement; empty if no replacement is known to be right.
+        is_fragile: Whether the node is right while sizes are open, and wrong only once they are fixed.
         origin: An object that all changes to one node share, because several nodes may have one name.
     """
 
@@ -57,6 +59,8 @@ class Change:
     op: str
     replacement: str | None
     defects: tuple[Defect, ...]
+    obstacle: str = ""
+    is_fragile: bool = False
     origin: object = field(default=None, compare=False, repr=False)
 
     @property
@@ -64,7 +68,8 @@ class Change:
         """The outcome for the node, such as `removed` or `now Gather`."""
         if self.replacement is None:
             is_contested = any(defect.is_contested for defect in self.defects)
-            return "left as it is" if is_contested else "not fixed, because no replacement is known to be right"
+            reason = self.obstacle or "no replacement is known to be right"
+            return "left as it is" if is_contested else f"not fixed, because {reason}"
         if self.replacement == NOTHING:
             return "removed"
         return f"now {'another ' if self.replacement == self.op else ''}{self.replacement}"
@@ -76,6 +81,8 @@ class Change:
             "op": self.op,
             "replacement": self.replacement,
             "defects": [{"id": defect.id, "reason": defect.reason} for defect in self.defects],
+            "obstacle": self.obstacle,
+            "is_fragile": self.is_fragile,
         }
 
 
@@ -117,8 +124,8 @@ class Hardening:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every node is valid, and every node in `changes` was rewritten or removed."""
-        return not self.invalid and all(change.replacement is not None for change in self.changes)
+        """Whether every node is valid, and every node in `changes` was rewritten or removed, or is only fragile."""
+        return not self.invalid and all(change.replacement is not None or change.is_fragile for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,8 @@ from onnx_ops.verify.inputs import make_inputs
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.engines.sizes import InputShapes
-from sliceport.errors import UsageError
+from sliceport.errors import MissingExtra, ModelError, UsageError
+from sliceport.formats import find_converters
 from sliceport.search.graph import Body, GraphNode, Runner
 from sliceport.wording import shorten
 
@@ -286,10 +289,17 @@ class OnnxGraph:
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the defects that `check` finds in a model: those of the engine and of invalid nodes; see `Graph`."""
-        findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
         # The engine also runs OpenVINO's converter or onnxruntime's optimizer, whose defects have engine names of their
         # own.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
+        findings = [*check(onnx.ModelProto.FromString(model.data), {}).nodes]
+        converters, _ = find_converters("model.onnx", names.__contains__)
+        if converters:  # the engine reads another format, which checks files
+            # A part of a model that the engine cannot convert has no defects that can be found.
+            with TemporaryDirectory(prefix="sliceport-") as folder, suppress(ModelError, MissingExtra):
+                file = Path(folder, "model.onnx")
+                file.write_bytes(to_bytes(load_whole(model), "the model to check"))
+                findings += [each for other in converters for each in other.check(file, {}).nodes]
         relevant = [each for each in findings if each.kind == "invalid" or set(names) & set(each.defect.engines)]
         return list(dict.fromkeys(finding.defect for finding in relevant))
 
