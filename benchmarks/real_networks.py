@@ -39,10 +39,10 @@ from onnx_ops.verify.find_nodes import CANNOT_COMPILE
 from onnx_ops.verify.run_model import run_on
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport.device import Device
+from sliceport.engines.inputs import find_inputs_that_run, run_whole_model
 from sliceport.engines.model_run import ModelRun
 from sliceport.errors import SliceportError
 from sliceport.verdict.difference import compare_values
-from sliceport.verdict.verification import find_inputs_that_run, run_whole_model
 
 MODELS = Path(__file__).parents[1] / "models"
 VERDICTS = ("right", "wrong", "refused", "ends", "not compiled")
@@ -117,7 +117,8 @@ def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
             cannot be asked.
     """
     network = read_complete_model(path)
-    inputs, expected = find_inputs_that_run(network, onnxruntime_cpu.side(), shapes, {}, 0)
+    found = find_inputs_that_run(network, onnxruntime_cpu.side(), shapes, {}, 0)
+    inputs, expected = found.arrays, found.outputs
     before = run_on(dml, network, inputs, expected, locates=False)
     result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
     hardened = read_complete_model(folder / path.name)

@@ -22,7 +22,7 @@ from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Side, read_side
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import InvalidSlice, ModelError
-from sliceport.formats import declared_shapes, format_of
+from sliceport.formats import format_of
 from sliceport.search.graph import Graph, only_moves
 from sliceport.search.setup import DEFAULT_AGAINST, match_names, open_graph
 from sliceport.verdict.difference import Tolerance, tolerance_of
@@ -83,7 +83,7 @@ def verify_hardening(
     for reference in references:
         verifier = Verifier(graph_before, graph_after, reference, names)
         try:
-            runs = verifier.make_runs(declared_shapes(before), shapes, arrays, seed)
+            runs = verifier.make_runs(shapes, arrays, seed)
             break
         except ModelError:
             if reference is references[-1]:

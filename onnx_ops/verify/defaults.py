@@ -12,8 +12,9 @@ import onnx_ir as ir
 from onnx_ops.verify.inputs import list_replaceable_inputs
 from onnx_ops.verify.runnable import Runnable
 from sliceport.engines.engine import Array, Value
+from sliceport.engines.inputs import run_whole_model
 from sliceport.engines.side import Budget, BudgetSpent, RunFailed, Side
-from sliceport.verdict.verification import InputRun, run_whole_model
+from sliceport.verdict.verification import InputRun
 from sliceport.wording import list_names
 
 _MAX_BYTES = 2**26

@@ -19,11 +19,12 @@ from sliceport import device
 from sliceport.arguments import check_path, read_input_shapes, read_inputs, read_seed
 from sliceport.device import CallFailed, HostDied, HostTimedOut
 from sliceport.engines.engine import Array, Value
+from sliceport.engines.inputs import find_inputs_that_run
 from sliceport.engines.model_run import Finding, ModelRun, OutputRun
+from sliceport.engines.sizes import sizes_to_try
 from sliceport.progress import say
 from sliceport.search.graph import only_moves
 from sliceport.verdict.difference import EXACT, compare_values, tolerance_of
-from sliceport.verdict.verification import find_inputs_that_run
 from sliceport.wording import spell
 
 
@@ -49,12 +50,15 @@ def run_model(
     given, seed = read_inputs(inputs), read_seed(seed)
     shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
     runnable = read_complete_model(path)
-    expected: dict[str, Value] | None = None
+    arrays: Mapping[str, Array]
+    expected: Mapping[str, Value] | None = None
     if against:
         say(f"running the model on {onnxruntime_cpu.NAME}")
-        arrays, expected = find_inputs_that_run(runnable, onnxruntime_cpu.side(), shapes, given, seed)
+        found = find_inputs_that_run(runnable, onnxruntime_cpu.side(), shapes, given, seed)
+        arrays, expected = found.arrays, found.outputs
     else:
-        arrays = runnable.make_inputs(given, shapes, seed)
+        sizes = next(sizes_to_try(runnable.declared_shapes, shapes))
+        arrays = runnable.make_inputs(given, sizes.shapes, seed)
     with open_provider() as dml:
         return run_on(dml, runnable, arrays, expected, locates=against)
 

@@ -23,6 +23,8 @@ from sliceport.wording import shorten
 Result = Mapping[str, Value] | Failure
 _SHARE = 0.75
 """The share of the time left by --timeout that a search may take. The rest is for the report."""
+_MAX_REASON = 1000
+"""Limit for the characters of an engine's reason, because nodes of control flow repeat the reason of a node in them."""
 
 
 class BudgetSpent(SliceportError):
@@ -149,7 +151,7 @@ class Side:
                 return Failure("memory", "", "it needs more memory than is available")
             return Failure("crash", "", f"its process {error}")
         except SliceportError as error:
-            return Failure("error", "", shorten(str(error)).rstrip("."))
+            return Failure("error", "", shorten(str(error), _MAX_REASON).rstrip("."))
         except Exception as error:  # an engine of another package may raise anything
             return Failure("error", "", f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}")
         return outputs

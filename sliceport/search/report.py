@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Side
+from sliceport.engines.sizes import InputShapes
 from sliceport.html_table import html_table
 from sliceport.search.case import Case
 from sliceport.verdict.difference import OutputDiff
@@ -114,6 +115,7 @@ class DiffReport:
         parts: For each failure, the smallest part that causes it. A part that causes several failures occurs once.
         notes: Sentences about the search, such as the reason why a failure has no part.
         runs: The number of runs that engines made until the search ended. Reading a kept result does not count.
+        input_shapes: The shapes of inputs that `diff` chose, because the caller gave none.
     """
 
     on: str
@@ -126,6 +128,7 @@ class DiffReport:
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
     runs: int = 0
+    input_shapes: InputShapes = field(default_factory=dict)
 
     @property
     def is_equal(self) -> bool:
@@ -177,4 +180,5 @@ class DiffReport:
             "parts": [part.to_json() for part in self.parts],
             "notes": list(self.notes),
             "runs": self.runs,
+            "input_shapes": {name: list(shape) for name, shape in self.input_shapes.items()},
         }

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sliceport.engines.engine import Array, Value
-from sliceport.engines.inputs import ATTEMPTS, ModelToRun
+from sliceport.engines.inputs import FoundInputs, ModelToRun, find_inputs_that_run, run_whole_model
 from sliceport.engines.side import RunFailed, Side
-from sliceport.engines.sizes import DeclaredShapes, InputShapes, choose_sizes, fill_sizes
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.progress import say
 from sliceport.verdict.difference import EXACT, Tolerance, compare_outputs
@@ -21,8 +21,6 @@ from sliceport.wording import list_names, phrase_for_shapes
 Result = TypeVar("Result")
 _SEEDS = 3
 """The number of seeds of random inputs at the first sizes of open axes."""
-_SMALL_PRIMES = 3, 5
-"""The primes at which `choose_sizes` starts for axis 0 and for other axes in the second, smaller set of shapes."""
 
 
 class NotVerified(SliceportError):
@@ -52,6 +50,7 @@ class InputRun:
         label: A description of the inputs, as the end of a sentence; empty for the first run.
         is_repeat: Whether the run repeats the first run with another seed or other sizes of open axes.
         has_other_sizes: Whether its sizes of open axes differ from those of the first run.
+        chosen_shapes: The shapes that were chosen, because the caller gave none.
     """
 
     inputs: Mapping[str, Array]
@@ -59,6 +58,7 @@ class InputRun:
     label: str = ""
     is_repeat: bool = False
     has_other_sizes: bool = False
+    chosen_shapes: InputShapes = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class Verification:
             "different_outputs": list(dict.fromkeys(each.output for each in self.differences if each.output)),
             "differences": [difference.message for difference in self.differences],
             "notes": list(self.notes),
+            "input_shapes": {name: list(shape) for run in self.runs[:1] for name, shape in run.chosen_shapes.items()},
         }
 
     def __str__(self) -> str:
@@ -134,62 +135,44 @@ class Verifier:
     notes: list[str] = field(default_factory=list)
 
     def make_runs(
-        self,
-        declared: DeclaredShapes,
-        shapes: InputShapes,
-        arrays: Mapping[str, Array],
-        seed: int,
-        *,
-        tries_empty: bool = False,
+        self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int, *, tries_empty: bool = False
     ) -> list[InputRun]:
         """Return runs of the original model with several seeds and sizes of open axes. Add a note for each failed run.
 
         Args:
-            declared: The declared shapes of the inputs that a caller has to give.
             shapes: The shapes of `arrays`, and shapes for other inputs with open sizes. For inputs that have no shape
-                here, the open sizes are primes, then smaller primes, then 1.
+                here, sizes are chosen; see `sizes_to_try`.
             arrays: Arrays for inputs. All other inputs get random arrays.
             seed: The first seed.
             tries_empty: Whether the last run has the size 0 for all open axes. Engines often differ at this size.
 
         Raises:
-            UsageError: An input does not fit, its rank is open, or the chosen sizes are too large.
-            ModelError: The reference does not run the model at any of these sizes.
+            UsageError: An input does not fit, or the chosen sizes are too large.
+            ModelError: The reference does not run the model on any inputs that were tried.
             MemoryError: The reference lacks memory.
             BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
         """
-        all_shapes = _shapes_to_try(declared, shapes)
-        errors: list[SliceportError] = []
-        for first_shapes in all_shapes or [dict(shapes)]:
-            try:
-                first_run = self._run_before(first_shapes, arrays, seed)
-                break
-            except (ModelError, UsageError) as error:
-                errors.append(error)
-        else:
-            raise errors[0]
-        runs = [InputRun(*first_run)]
-        if declared.keys() <= arrays.keys():  # the caller gives all inputs, so that all runs would be the same
+        first = self._run_before(shapes, arrays, seed)
+        sizes = first.sizes
+        runs = [InputRun(first.arrays, first.outputs, chosen_shapes=sizes.chosen)]
+        if set(self.before.inputs) <= arrays.keys():  # the caller gives all inputs, so that all runs would be the same
             return runs
-        repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
-        if all_shapes and tries_empty:
-            all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
-        # The sets that failed above are tried again, so that each of them gets a note below.
-        repeats += [(phrase_for_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
+        repeats = [(f" with seed {other}", sizes.shapes, other) for other in range(seed + 1, seed + _SEEDS)]
+        other_shapes = [other.shapes for other in sizes.others(has_empty=tries_empty)]
+        repeats += [(phrase_for_shapes(others), others, seed) for others in other_shapes]
         for label, run_shapes, run_seed in repeats:
             try:
                 repeat = self._run_before(run_shapes, arrays, run_seed)
-                runs.append(InputRun(*repeat, label, is_repeat=True, has_other_sizes=run_shapes != first_shapes))
+                has_other_sizes = run_shapes != sizes.shapes
+                runs.append(InputRun(repeat.arrays, repeat.outputs, label, True, has_other_sizes, run_shapes))
             except (ModelError, UsageError):
                 self.notes.append(f"not compared{label}: the original model does not run on these inputs")
         return runs
 
-    def _run_before(
-        self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
-    ) -> tuple[dict[str, Array], dict[str, Value]]:
+    def _run_before(self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int) -> FoundInputs:
         """Return inputs that the original model runs on, and its outputs; see `find_inputs_that_run`."""
         say(f"running the original model on {self.reference}")
-        return find_inputs_that_run(self.before, self.reference, shapes, arrays, seed)
+        return find_inputs_that_run(self.before, self.reference, shapes, arrays, seed, "the original model")
 
     def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
         """Compare the outputs of both models on the inputs of each run. Stop after the first run in which they differ.
@@ -321,55 +304,3 @@ def verify_or_refuse(verify: Callable[[], Result]) -> Result:
         return verify()
     except SliceportError as error:
         raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
-
-
-def run_whole_model(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[str, Value]:
-    """Run a model, and return its outputs by name.
-
-    Raises:
-        MemoryError: The engine lacks memory.
-        RunFailed: The engine refuses the model, fails or crashes.
-        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
-    """
-    try:
-        return side.run(model.whole(), inputs)
-    except RunFailed as failed:
-        if failed.failure.kind == "memory":  # the machine is to blame, so a caller must not try other inputs
-            raise MemoryError from None
-        raise
-
-
-def find_inputs_that_run(
-    model: ModelToRun, side: Side, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
-) -> tuple[dict[str, Array], dict[str, Value]]:
-    """Return inputs that a model runs on, and its outputs.
-
-    Random integers may be indices that are out of range, or divisors that are 0. So try up to `ATTEMPTS` sets.
-
-    Raises:
-        UsageError: See `ModelToRun.make_inputs` and `Side.run`.
-        ModelError: The engine does not run the model on any of these sets of inputs.
-        MemoryError: The engine lacks memory.
-        BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
-    """
-    failures = []
-    for attempt in range(ATTEMPTS):
-        inputs = model.make_inputs(arrays, shapes, seed, attempt)
-        try:
-            return inputs, run_whole_model(side, model, inputs)
-        except RunFailed as failed:
-            failures.append(failed)
-    raise ModelError(f"{side.engine.name} cannot run the model{phrase_for_shapes(shapes)} ({failures[0]}).")
-
-
-def _shapes_to_try(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return three sets of shapes, each including `shapes`.
-
-    The sizes of open axes are primes by `choose_sizes`, then other primes, then 1. Return an empty list if `shapes`
-    contains all inputs with open axes.
-    """
-    ones = fill_sizes(declared, shapes, 1)
-    if not ones:
-        return []
-    chosen = [choose_sizes(declared, shapes), choose_sizes(declared, shapes, *_SMALL_PRIMES), ones]
-    return [{**shapes, **sizes} for sizes in chosen]

@@ -30,8 +30,8 @@ from sliceport.defects.onnxruntime import EINSUM_OF_EMPTY, EMPTY_BATCH, FUSED_EM
 from sliceport.defects.reported import REPORTED
 from sliceport.defects.table import DEFECTS
 from sliceport.defects.validity import FAILS_AT_ZERO
+from sliceport.engines.inputs import find_inputs_that_run
 from sliceport.errors import ModelError
-from sliceport.verdict.verification import find_inputs_that_run
 
 FRAGILE = {
     "dynamo_mamba_dyn": {EMPTY_BATCH, FUSED_EMPTY_PRODUCT},
