@@ -22,7 +22,7 @@ from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Side, read_side
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import InvalidSlice, ModelError
-from sliceport.formats import declared_shapes, format_of
+from sliceport.formats import format_of
 from sliceport.search.diff import name_deciding_node
 from sliceport.search.graph import Graph, find_static_values, only_moves
 from sliceport.search.setup import match_names, open_graph
@@ -84,9 +84,9 @@ def verify_hardening(
     moved = frozenset(name for name in graph_before.outputs if only_moves(graph_before, all_nodes, name))
     names = match_names(graph_before, graph_after)
     for reference in references:
-        verifier = Verifier(graph_before, graph_after, reference, names)
+        verifier = Verifier(graph_before, graph_after, reference, names, fixed=find_static_values(graph_before))
         try:
-            runs = verifier.make_runs(declared_shapes(before), shapes, arrays, seed)
+            runs = verifier.make_runs(shapes, arrays, seed)
             break
         except ModelError:
             if reference is references[-1]:
@@ -97,7 +97,7 @@ def verify_hardening(
             "by Model.evaluate", evaluate, None if reference is evaluate else _tolerance_as_f32, moved, before=original
         ),
     )
-    result = replace(verifier.compare(runs, trials, find_static_values(graph_before)), equality=EQUAL)
+    result = replace(verifier.compare(runs, trials), equality=EQUAL)
     result = name_deciding_node(result, original, graph_after, reference)
     # Engines read no node of an OpenVINO model differently, so only models of other formats have contested nodes.
     if format_.name == "openvino" or (result.is_equal and not verifier.noted):

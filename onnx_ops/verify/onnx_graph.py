@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.checking import check
+from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.external_data import describe_data_files, load_whole
 from onnx_ops.model.ir_model import WRITTEN_NAME
@@ -23,10 +25,10 @@ from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.model.read import to_bytes
 from onnx_ops.passes.edits import RANDOM
 from onnx_ops.runtime.session import STRING, Captured
-from onnx_ops.verify.inputs import make_inputs
+from onnx_ops.verify.inputs import find_size_factors, make_inputs
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
-from sliceport.engines.sizes import InputShapes
+from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import MissingExtra, ModelError, UsageError
 from sliceport.formats import find_converters
 from sliceport.search.graph import Body, GraphNode, Runner
@@ -107,6 +109,17 @@ class OnnxGraph:
             is_random=is_standard and node.op_type in RANDOM,
             written_name=written_name,
         )
+
+    @property
+    def declared_shapes(self) -> DeclaredShapes:
+        """The declared shapes of `inputs`."""
+        return declared_shapes(self._proto.graph)
+
+    @cached_property
+    def size_factors(self) -> list[int]:
+        """Sizes that the model may need; see `find_size_factors`."""
+        assert self._model is not None
+        return find_size_factors(self._model)
 
     def whole(self) -> WholeModel:
         """Return the whole model, each output once; see `Graph`."""
@@ -212,12 +225,17 @@ class OnnxGraph:
         elif node_proto.op_type == "Loop":
             condition: Any
             count, condition, *carried = arguments  # The first two are None if they are left out.
-            count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
-            condition = np.array(condition is None or bool(condition))
+            # Both may have the shape [1]. The body gets them with the rank that it declares.
+            count = _MAX_ITERATIONS if count is None else min(int(count.reshape(())), _MAX_ITERATIONS)
+            condition = np.array(condition is None or bool(condition.reshape(())))
             is_run = bool(condition and count > 0)
             # If no iteration runs, the body is yielded once all the same, because engines load it.
             for i in range(max(count, 1)):
-                body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
+                counters = [
+                    array.reshape((1,) * len(declared.type.tensor_type.shape.dim))
+                    for array, declared in zip((np.array(i), condition), graphs["body"].input, strict=False)
+                ]
+                body = self._body(f"iteration {i}", graphs["body"], [*counters, *carried], values)
                 yield replace(body, is_run=is_run)
                 if not is_run or i + 1 == count:  # no iteration reads the outputs of the last one
                     return

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import onnx
 import onnx_ir as ir
 
-from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.io import write_model
 from onnx_ops.model.read import CheckedModel, read_any, read_checked
 from onnx_ops.runtime import onnxruntime_cpu
@@ -112,15 +111,15 @@ def verify_rewriting(
     if changed:
         return Verification((), changed)
     reference, optimized = onnxruntime_cpu.side(), onnxruntime_cpu.side("all")
-    verifier = Verifier(original, rewritten, reference)
-    runs = verifier.make_runs(declared_shapes(original.proto.graph), shapes, given, seed, tries_empty=True)
+    graph = OnnxGraph(original.proto, original.model, original.data_folder)
+    verifier = Verifier(original, rewritten, reference, fixed=find_static_values(graph))
+    runs = verifier.make_runs(shapes, given, seed, tries_empty=True)
     other_run, notes = run_with_other_values(original, reference, runs[0].inputs)
     verifier.notes.extend(notes)
     if other_run is not None:
         # The first run stays first, because it decides which trials take part. The run with other values comes next,
         # before other seeds and sizes, because the comparison ends at the first run with a difference.
         runs.insert(1, other_run)
-    graph = OnnxGraph(original.proto, original.model, original.data_folder)
     trial = Trial(UNOPTIMIZED, reference)
     halves = _find_half_precision(original.proto)
     if halves:
@@ -131,7 +130,7 @@ def verify_rewriting(
     if target is not None:
         moved = frozenset(name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name))
         trials.append(Trial(f"on {target}", target, _tolerance_as_expected, moved, is_target=True, is_slow=True))
-    result = verifier.compare(runs, trials, find_static_values(graph))
+    result = verifier.compare(runs, trials)
     if result.is_equal:
         return replace(result, equality=_EQUAL if trial.tolerance_of is None else _EQUAL_UP_TO_ROUNDING)
     complete = (read_complete_model(before), read_complete_model(after, data_folder))

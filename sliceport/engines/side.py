@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Result = Mapping[str, Value] | Failure
 _SHARE = 0.75
 """The share of the time left by --timeout that a search may take. The rest is for the report."""
+_MAX_REASON = 1000
+"""Limit for the characters of an engine's reason, because nodes of control flow repeat the reason of a node in them."""
 
 
 class BudgetSpent(SliceportError):
@@ -161,7 +163,7 @@ class Side:
             return Failure("crash", "", f"its process {error}")
         except SliceportError as error:
             kind: Kind = getattr(error, "kind", "error")  # an engine's error may tell more; see `ModelEngine`
-            return Failure(kind, "", shorten(str(error)).rstrip("."))
+            return Failure(kind, "", shorten(str(error), _MAX_REASON).rstrip("."))
         except Exception as error:  # an engine of another package may raise anything
             return Failure("error", "", f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}")
         return outputs

@@ -12,7 +12,7 @@ from sliceport import progress
 from sliceport.arguments import is_path, read_inputs, read_seed
 from sliceport.engines.engine import Array, NamesCause, Value
 from sliceport.engines.failure import Failure
-from sliceport.engines.inputs import ATTEMPTS, more_inputs
+from sliceport.engines.inputs import FoundInputs, describe_failed_search, find_inputs, more_inputs
 from sliceport.engines.kept_runs import open_kept_runs
 from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Budget, BudgetSpent, Result, Side
@@ -37,7 +37,7 @@ from sliceport.verdict.difference import (
 )
 from sliceport.verdict.untested import find_untested, mark_untested
 from sliceport.verdict.verification import Verification
-from sliceport.wording import phrase_for_shapes, spell
+from sliceport.wording import spell
 
 if TYPE_CHECKING:
     from sliceport.device import NodeRun
@@ -46,6 +46,8 @@ _SECONDS_TO_EXPLAIN = 60.0
 """Limit for the search for the node that decides a verification."""
 _MATCHING_RUNS = 3
 """The number of sets of inputs to match values of two models. Values match if they agree on all of these sets."""
+_SEED_STEP = 60
+"""The distance of their seeds: seeds at this distance choose the same of up to 5 constants; see `DeclaredInput`."""
 
 
 def diff(
@@ -73,7 +75,7 @@ def diff(
         against: With one model, the engine that computes the expected outputs, or a folder of recorded outputs. With
             two models, the engine of the second one. The default is onnxruntime's CPU provider without optimization for
             ONNX, and `Model.evaluate` for OpenVINO. For two models of one format, the default is the engine `on`.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name. Other open sizes are chosen.
         inputs: Arrays for inputs, by name; all other inputs get random arrays.
         seed: The seed of the first random inputs.
         seeds: The number of sets of random inputs to try. `diff` stops at the first set on which outputs differ.
@@ -190,14 +192,17 @@ class _Comparison:
         Outputs that show nothing are compared on further inputs.
         """
         expected: list[Mapping[str, Value]] = []
+        chosen: InputShapes = {}
         for seed in seeds:
-            run = self._run_both(arrays, shapes, seed)
-            report = self._compare(run, seed)
+            run, found = self._run_both(arrays, {**shapes, **chosen}, seed)
+            chosen = chosen or found.sizes.chosen
+            report = replace(self._compare(run, seed), input_shapes=chosen)
             if not report.is_equal:
                 return self._explain(report, run)
             assert not isinstance(run.expected, Failure)
             expected.append(run.expected)
-        return self._test_more(report, run, expected, more_inputs(self.first, shapes, arrays, seed))
+        others = more_inputs(self.first, found.sizes.shapes, arrays, seed, found.attempt)
+        return self._test_more(report, run, expected, others)
 
     def _test_more(
         self,
@@ -257,36 +262,34 @@ class _Comparison:
                 return replace(report, notes=(note,), runs=self.bad.budget.runs)
         return report
 
-    def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
-        """Run both engines on the caller's `arrays`, and on random arrays for the other inputs.
+    def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> tuple[_Run, FoundInputs]:
+        """Run both engines on the caller's `arrays`, and on random arrays for the other inputs; see `find_inputs`.
 
-        Try `ATTEMPTS` ranges of random integers until `good` runs. If it runs with none of them, use the first range.
+        Return the runs, and the choice of their inputs.
 
         Raises:
-            ModelError: Neither engine runs its model on the inputs of the first range.
+            ModelError: Neither engine runs its model.
         """
-        attempts = []
-        count = 1 if self.first is self.second else _MATCHING_RUNS
-        for attempt in range(ATTEMPTS):
-            inputs, *more_inputs = (self.first.make_inputs(arrays, shapes, seed + i, attempt) for i in range(count))
-            expected = self._run_first(inputs)
-            attempts.append((inputs, expected, more_inputs))
-            if not isinstance(expected, Failure):
-                break
-        else:
-            inputs, expected, more_inputs = attempts[0]
-        run = _Run(inputs, self._run_second(inputs), expected, more_inputs)
+        progress.say(f"running the model on {self.good}")
+        found = find_inputs(self.first, self.good, shapes, arrays, seed)
+        is_pair = self.first is not self.second
+        seeds = range(seed + _SEED_STEP, seed + _MATCHING_RUNS * _SEED_STEP, _SEED_STEP) if is_pair else ()
+        more = [self.first.make_inputs(arrays, found.sizes.shapes, each, found.attempt) for each in seeds]
+        expected = self._rename_outputs(found.result)
+        run = _Run(found.arrays, self._run_second(found.arrays), expected, more)
         if isinstance(run.actual, Failure) and isinstance(run.expected, Failure):
-            second, first = f"on {self.bad}, {run.actual.message}", f"on {self.good}, {run.expected.message}"
-            sizes = phrase_for_shapes(shapes)
-            if self.first is self.second:
-                raise ModelError(f"neither engine runs the model{sizes}: {second}; {first}.")
-            raise ModelError(f"neither model runs{sizes}: the second one {second}; the first one {first}.")
-        return run
+            title = "the first model" if is_pair else "the model"
+            reason = describe_failed_search(self.good, found, arrays, title)
+            problem = "neither model runs: the second one" if is_pair else "neither engine runs the model:"
+            raise ModelError(f"{problem} on {self.bad}, {run.actual.message}; {reason}")
+        return run, found
 
     def _run_first(self, inputs: Mapping[str, Array]) -> Result:
         """Run the first model. Return its outputs by their names in the second model, or the failure of the run."""
-        outputs = self._run_side(self.good, self.first, inputs)
+        return self._rename_outputs(self._run_side(self.good, self.first, inputs))
+
+    def _rename_outputs(self, outputs: Result) -> Result:
+        """Return outputs of the first model by their names in the second model. Return a failure as it is."""
         if isinstance(outputs, Failure):
             return outputs
         # Engines leave out outputs of types that they cannot return.

@@ -11,6 +11,7 @@ from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Side
+from sliceport.engines.sizes import InputShapes
 from sliceport.html_table import html_table
 from sliceport.search.case import Case
 from sliceport.verdict.difference import OutputDiff
@@ -120,6 +121,7 @@ class DiffReport:
         places: The nodes of the tested model with the providers that ran them, if its engine tells.
         values: The outputs of the tested model by name; empty if it did not run.
         runs: The number of runs that engines made until the search ended. Reading a kept result does not count.
+        input_shapes: The shapes of inputs that `diff` chose, because the caller gave none.
     """
 
     on: str
@@ -134,6 +136,7 @@ class DiffReport:
     runs: int = 0
     places: tuple[NodeRun, ...] = ()
     values: Mapping[str, Value] = field(default_factory=dict, repr=False, compare=False)
+    input_shapes: InputShapes = field(default_factory=dict)
 
     @property
     def is_equal(self) -> bool:
@@ -201,4 +204,5 @@ class DiffReport:
             "notes": list(self.notes),
             "nodes": [asdict(node) for node in self.places],
             "runs": self.runs,
+            "input_shapes": {name: list(shape) for name, shape in self.input_shapes.items()},
         }

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from sliceport.engines.engine import Array, Value
 from sliceport.engines.failure import Failure
-from sliceport.engines.inputs import ATTEMPTS, ModelToRun
-from sliceport.engines.side import Result, RunFailed, Side
-from sliceport.engines.sizes import DeclaredShapes, InputShapes, choose_sizes, fill_sizes
+from sliceport.engines.inputs import FoundInputs, ModelToRun, find_inputs_that_run, more_inputs, try_whole_model
+from sliceport.engines.side import Result, Side
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.progress import say
 from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, compare_outputs, compare_values
@@ -25,8 +25,6 @@ _MAX_ROUNDING = 0.3
 """The largest difference, as a fraction of the largest expected magnitude, that the original model may excuse."""
 _SEEDS = 3
 """The number of seeds of random inputs at the first sizes of open axes."""
-_SMALL_PRIMES = 3, 5
-"""The primes at which `choose_sizes` starts for axis 0 and for other axes in the second, smaller set of shapes."""
 
 
 class NotVerified(SliceportError):
@@ -42,14 +40,14 @@ class InputRun:
         outputs: The outputs that the reference computed.
         label: A description of the inputs, as the end of a sentence; empty for the first run.
         is_repeat: Whether the run repeats the first run with another seed or other sizes of open axes.
-        has_other_sizes: Whether its sizes of open axes differ from those of the first run.
+        chosen_shapes: The shapes that were chosen, because the caller gave none.
     """
 
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Value]
     label: str = ""
     is_repeat: bool = False
-    has_other_sizes: bool = False
+    chosen_shapes: InputShapes = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,6 +83,7 @@ class Verification:
             "differences": [difference.message for difference in self.differences],
             "untested": dict(self.untested),
             "notes": list(self.notes),
+            "input_shapes": {name: list(shape) for run in self.runs[:1] for name, shape in run.chosen_shapes.items()},
         }
 
     def __str__(self) -> str:
@@ -139,6 +138,7 @@ class Verifier:
         names: For each input and output of the changed model that was renamed, its name in the original model.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
         noted: The engines and outputs that have a note on rounding.
+        fixed: See `find_untested`.
     """
 
     before: ModelToRun
@@ -147,66 +147,59 @@ class Verifier:
     names: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     noted: set[tuple[str, str]] = field(default_factory=set)
+    fixed: Collection[str] = ()
 
     def make_runs(
-        self,
-        declared: DeclaredShapes,
-        shapes: InputShapes,
-        arrays: Mapping[str, Array],
-        seed: int,
-        *,
-        tries_empty: bool = False,
+        self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int, *, tries_empty: bool = False
     ) -> list[InputRun]:
         """Return runs of the original model with several seeds and sizes of open axes. Add a note for each failed run.
 
         Args:
-            declared: The declared shapes of the inputs that a caller has to give.
             shapes: The shapes of `arrays`, and shapes for other inputs with open sizes. For inputs that have no shape
-                here, the open sizes are primes, then smaller primes, then 1.
+                here, sizes are chosen; see `sizes_to_try`.
             arrays: Arrays for inputs. All other inputs get random arrays.
             seed: The first seed.
             tries_empty: Whether the last run has the size 0 for all open axes. Engines often differ at this size.
 
         Raises:
-            UsageError: An input does not fit, its rank is open, or the chosen sizes are too large.
-            ModelError: The reference does not run the model at any of these sizes.
+            UsageError: An input does not fit, or the chosen sizes are too large.
+            ModelError: The reference does not run the model on any inputs that were tried.
             MemoryError: The reference lacks memory.
             BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
         """
-        all_shapes = _shapes_to_try(declared, shapes)
-        errors: list[SliceportError] = []
-        for first_shapes in all_shapes or [dict(shapes)]:
-            try:
-                first_run = self._run_before(first_shapes, arrays, seed)
-                break
-            except (ModelError, UsageError) as error:
-                errors.append(error)
-        else:
-            raise errors[0]
-        runs = [InputRun(*first_run)]
-        if declared.keys() <= arrays.keys():  # the caller gives all inputs, so that all runs would be the same
+        first = self._run_before(shapes, arrays, seed)
+        sizes = first.sizes
+        runs = [InputRun(first.arrays, first.outputs, chosen_shapes=sizes.chosen)]
+        if set(self.before.inputs) <= arrays.keys():  # the caller gives all inputs, so that all runs would be the same
             return runs
-        repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
-        if all_shapes and tries_empty:
-            all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
-        # The sets that failed above are tried again, so that each of them gets a note below.
-        repeats += [(phrase_for_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
+        repeats = [(f" with seed {other}", sizes.shapes, other) for other in range(seed + 1, seed + _SEEDS)]
+        other_shapes = [other.shapes for other in sizes.others(has_empty=tries_empty)]
+        repeats += [(phrase_for_shapes(others), others, seed) for others in other_shapes]
         for label, run_shapes, run_seed in repeats:
             try:
                 repeat = self._run_before(run_shapes, arrays, run_seed)
-                runs.append(InputRun(*repeat, label, is_repeat=True, has_other_sizes=run_shapes != first_shapes))
+                runs.append(InputRun(repeat.arrays, repeat.outputs, label, True, run_shapes))
             except (ModelError, UsageError):
                 self.notes.append(f"not compared{label}: the original model does not run on these inputs")
+        for inputs in more_inputs(self.before, sizes.shapes, arrays, seed, first.attempt):
+            outputs = [run.outputs for run in runs]
+            untested = find_untested(outputs, self.fixed)
+            if not untested:
+                break
+            result = try_whole_model(self.reference, self.before, inputs)
+            if (
+                not isinstance(result, Failure)
+                and untested.keys() - find_untested([*outputs, result], self.fixed).keys()
+            ):
+                runs.append(InputRun(inputs, result, " with inputs of another kind", is_repeat=True))
         return runs
 
-    def _run_before(
-        self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
-    ) -> tuple[dict[str, Array], dict[str, Value]]:
+    def _run_before(self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int) -> FoundInputs:
         """Return inputs that the original model runs on, and its outputs; see `find_inputs_that_run`."""
         say(f"running the original model on {self.reference}")
-        return find_inputs_that_run(self.before, self.reference, shapes, arrays, seed)
+        return find_inputs_that_run(self.before, self.reference, shapes, arrays, seed, "the original model")
 
-    def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial], fixed: Collection[str] = ()) -> Verification:
+    def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
         """Compare the outputs of both models on the inputs of each run. Stop after the first run in which they differ.
 
         An output counts as different only if the original model does not compute it as wrongly on the same engine.
@@ -214,7 +207,6 @@ class Verifier:
         Args:
             runs: The runs of the original model.
             trials: The engines to compare on.
-            fixed: See `find_untested`.
 
         Raises:
             NotVerified: No trial compares the models. Or an output cannot be compared, or varies from run to run. In
@@ -246,7 +238,7 @@ class Verifier:
         notes = tuple(dict.fromkeys(self.notes))
         if len(skipped) == len(trials):
             raise NotVerified("; ".join(notes))
-        untested = {} if differences else find_untested([run.outputs for run in runs], fixed)
+        untested = {} if differences else find_untested([run.outputs for run in runs], self.fixed)
         return Verification(tuple(runs), tuple(differences), notes, untested=untested, failed_on=failed_on)
 
     def _compare(self, trial: Trial, run: InputRun) -> list[Failure]:
@@ -371,60 +363,3 @@ def verify_or_refuse(verify: Callable[[], Answer]) -> Answer:
         return verify()
     except SliceportError as error:
         raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
-
-
-def try_whole_model(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> Result:
-    """Run a model, and return its outputs by name, or the failure of the run.
-
-    Raises:
-        MemoryError: The engine lacks memory.
-        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
-    """
-    result = side.try_run(model.whole(), inputs)
-    if isinstance(result, Failure) and result.kind == "memory":  # the machine is to blame, not the inputs
-        raise MemoryError
-    return result
-
-
-def run_whole_model(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[str, Value]:
-    """Do as `try_whole_model`, but raise RunFailed for a failure."""
-    result = try_whole_model(side, model, inputs)
-    if isinstance(result, Failure):
-        raise RunFailed(result)
-    return dict(result)
-
-
-def find_inputs_that_run(
-    model: ModelToRun, side: Side, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
-) -> tuple[dict[str, Array], dict[str, Value]]:
-    """Return inputs that a model runs on, and its outputs.
-
-    Random integers may be indices that are out of range, or divisors that are 0. So try up to `ATTEMPTS` sets.
-
-    Raises:
-        UsageError: See `ModelToRun.make_inputs` and `Side.run`.
-        ModelError: The engine does not run the model on any of these sets of inputs.
-        MemoryError: The engine lacks memory.
-        BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
-    """
-    failures = []
-    for attempt in range(ATTEMPTS):
-        inputs = model.make_inputs(arrays, shapes, seed, attempt)
-        try:
-            return inputs, run_whole_model(side, model, inputs)
-        except RunFailed as failed:
-            failures.append(failed)
-    raise ModelError(f"{side.engine.name} cannot run the model{phrase_for_shapes(shapes)} ({failures[0]}).")
-
-
-def _shapes_to_try(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return three sets of shapes, each including `shapes`.
-
-    The sizes of open axes are primes by `choose_sizes`, then other primes, then 1. Return an empty list if `shapes`
-    contains all inputs with open axes.
-    """
-    ones = fill_sizes(declared, shapes, 1)
-    if not ones:
-        return []
-    chosen = [choose_sizes(declared, shapes), choose_sizes(declared, shapes, *_SMALL_PRIMES), ones]
-    return [{**shapes, **sizes} for sizes in chosen]

@@ -31,8 +31,8 @@ from sliceport.defects.reported import REPORTED
 from sliceport.defects.table import DEFECTS
 from sliceport.defects.validity import FAILS_AT_ZERO
 from sliceport.device import Device
+from sliceport.engines.inputs import find_inputs_that_run
 from sliceport.errors import ModelError
-from sliceport.verdict.verification import find_inputs_that_run
 
 FRAGILE = {
     "ts_esm_dyn_12": {FAILS_AT_ZERO},
@@ -199,7 +199,7 @@ def test_carried_value_that_the_body_never_reads_is_rewritten(tmp_path: Path) ->
     (finding,) = sliceport.check(model, engines=[ONNXRUNTIME_DML]).findings
     assert finding.defect.id == "a carried value changes its size"
     result = sliceport.harden(model)
-    assert [change.replacement for change in result.changes.changes] == ["Loop"]
+    assert [change["replacement"] for change in result.to_json()["changes"]] == ["Loop"]
     assert not sliceport.check(result.model, engines=[ONNXRUNTIME_DML]).findings
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -83,7 +85,7 @@ def drops_defect(model: onnx.ModelProto) -> bool:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_node_is_left_to_the_cpu_exactly_where_the_provider_leaves_it(directml: Device, name: str) -> None:
     model = build(GRAPHS[name])
-    data = {"x": np.ones((2, 3, 4), np.float32), "given": np.zeros(1, np.int64)}
+    data: dict[str, Any] = {"x": np.ones((2, 3, 4), np.float32), "given": np.zeros(1, np.int64)}
     _, nodes = directml.trace_onnx(model.SerializeToString(), data, ["y"])
     (provider,) = [node.provider for node in nodes if node.name == "y"]
     assert drops_defect(model) == (provider == "CPUExecutionProvider")

@@ -118,11 +118,13 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("graph", "reason"),
         [
-            ("(float[] x) => (y) { y = Neg (x) }", "the shape of input 'x'"),
-            ("(float[2] x) => (y) { y = Neg (x, x) }", "cannot run the model"),
+            (
+                "(float[2] x) => (y) { y = Neg (x, x) }",
+                "onnxruntime-cpu does not run the original model on 1 set of random values for 'x' (",
+            ),
             ("(seq(float) x) => (y) <int64 i = {0}> { y = SequenceAt (x, i) }", "input 'x' is not a tensor"),
         ],
-        ids=["open shape", "invalid", "sequence input"],
+        ids=["invalid", "sequence input"],
     )
     @pytest.mark.usefixtures("reported_change")
     def test_what_cannot_be_verified_leaves_no_file(

@@ -37,6 +37,7 @@ from ov_ext.engines import CPU_PLUGIN, EVALUATE, WholeModels
 from sliceport.engines import side
 from sliceport.engines.registry import engines
 from sliceport.errors import MissingExtra, ModelError, UsageError
+from sliceport.progress import listen_to_progress
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import this_process
 from sliceport.search.diff import diff
@@ -135,7 +136,10 @@ def test_node_that_is_refused_unless_its_vector_is_an_output_is_found_near(diffe
 
 @pytest.mark.parametrize(
     ("sizes", "message"),
-    [("23", "neither engine runs the model: on"), ("NM", r"with input_shapes=\{'x': \(\d+,\), 'y': \(\d+,\)\}: on")],
+    [
+        ("23", "neither engine runs the model: on"),
+        ("NM", r"run the model with input_shapes=\{'x': \(\d+,\), 'y': \(\d+,\)\} on "),
+    ],
     ids=["fixed sizes", "chosen sizes"],
 )
 def test_model_that_runs_nowhere_is_an_error_that_names_chosen_sizes(differ: Differ, sizes: str, message: str) -> None:
@@ -273,11 +277,13 @@ def test_search_of_many_nodes_takes_few_runs(differ: Differ) -> None:
     assert report.runs < 80
 
 
-def test_open_shapes_are_asked_for_once(differ: Differ) -> None:
+def test_open_sizes_are_chosen_and_announced_once(differ: Differ) -> None:
     graph = "(float[n,3] x, float[n,m] y) => (z, w) { [a] z = Add (x, x)  [b] w = Neg (y) }"
-    with pytest.raises(UsageError, match="'x', 'y' leave sizes open") as caught:
-        differ(graph, lambda _: None)
-    assert str(caught.value).count("input_shapes") == 1
+    announced: list[str] = []
+    with listen_to_progress(announcement=announced.append):
+        report = differ(graph, lambda _: None, seeds=2)
+    assert announced == ["sizes: x 2,3; y 2,23 (chosen; input_shapes={'x': …} for others)"]
+    assert report.to_json()["input_shapes"] == {"x": [2, 3], "y": [2, 23]}
     report = differ(graph, swap("b", "Exp"), open_sizes="primes")
     assert report.outputs[1].shape == (2, 23)
     assert names(report) == ["b"]
@@ -286,8 +292,11 @@ def test_open_shapes_are_asked_for_once(differ: Differ) -> None:
     for wrong, problem in (("prime", "be 'primes' or an integer"), (2.5, "be 'primes' or an"), (-1, "not be negative")):
         with pytest.raises(UsageError, match=f"^open_sizes must {problem}.*, got '?{wrong}'?\\.$"):
             differ(graph, swap("b", "Exp"), open_sizes=wrong)
-    with pytest.raises(UsageError, match=r"^'x' leaves sizes open: give input_shapes=.* \(an example\)\.$"):
-        differ("(float[] x) => (z) { z = Neg (x) }", lambda _: None, open_sizes="primes")
+
+
+def test_rank_of_an_input_that_declares_none_is_found(differ: Differ) -> None:
+    report = differ("(float[] x) => (z) { z = Transpose <perm = [1, 0, 2]> (x) }", lambda _: None)
+    assert report.outputs[0].shape == (23, 2, 29)
 
 
 DROPPED = """(float[6] x) => (y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] two = {2}> {

@@ -15,12 +15,12 @@ from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.engines.failure import Failure, Kind
 from sliceport.engines.inputs import DeclaredInput, make_inputs, random_array
 from sliceport.engines.side import Result, RunFailed, Side
-from sliceport.engines.sizes import InputShapes
+from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import ModelError, UsageError
 from sliceport.verdict.difference import Tolerance, tolerance_of
 from sliceport.verdict.verification import InputRun, Trial, Verification, Verifier
 
-DECLARED = {"x": ("n",)}
+DECLARED: DeclaredShapes = {"x": ("n",)}
 FIRST = 2
 """The size that is chosen first."""
 
@@ -29,10 +29,11 @@ class Model:
     """A model whose inputs are its outputs."""
 
     outputs = ("x",)
+    size_factors = ()
 
-    def __init__(self, name: str, *others: str) -> None:
-        self._name = name
-        self.inputs: tuple[str, ...] = ("x", *others)
+    def __init__(self, name: str, declared: DeclaredShapes = DECLARED) -> None:
+        self._name, self.declared_shapes = name, declared
+        self.inputs = tuple(declared)
 
     def whole(self) -> WholeModel:
         return WholeModel("onnx", self._name.encode(), self.inputs, self.outputs)
@@ -79,7 +80,7 @@ class FailingSide(Side):
 def test_changed_model_that_fails_where_the_original_runs_is_different(kind: Kind, at_size: bool) -> None:
     reference, optimized = FailingSide(Engine(), {}), FailingSide(Engine(kind, at_size), {})
     verifier = Verifier(Model("before"), Model("after"), reference)
-    runs = verifier.make_runs(DECLARED, {}, {}, 0)
+    runs = verifier.make_runs({}, {}, 0)
     assert [run.inputs["x"].size for run in runs] == [FIRST, FIRST, FIRST, 3, 1]
     verification = verifier.compare(runs, [Trial("plain", reference), Trial("optimized", optimized)])
     assert [each.kind for each in verification.differences] == [kind]
@@ -90,9 +91,7 @@ def test_changed_model_that_fails_where_the_original_runs_is_different(kind: Kin
 def test_model_that_only_the_adapter_lacks_is_not_compared() -> None:
     reference, adapter = FailingSide(Engine(), {}), FailingSide(Engine("adapter"), {})
     verifier = Verifier(Model("before"), Model("after"), reference)
-    verification = verifier.compare(
-        verifier.make_runs(DECLARED, {}, {}, 0), [Trial("plain", reference), Trial("on it", adapter)]
-    )
+    verification = verifier.compare(verifier.make_runs({}, {}, 0), [Trial("plain", reference), Trial("on it", adapter)])
     assert verification.is_equal
     assert any("because the adapter does not run the changed model" in note for note in verification.notes)
 
@@ -122,7 +121,7 @@ def test_only_an_error_that_the_original_makes_too_is_excused(before: float, aft
     reference, side = Side(Off(0, 0), {}), Side(Off(before, after), {})
     verifier = Verifier(Model("before"), Model("after"), reference)
     trial = Trial("on it", side, lambda expected, _: tolerance_of(expected))
-    verification = verifier.compare(verifier.make_runs(DECLARED, {}, {}, 0), [Trial("plain", reference), trial])
+    verification = verifier.compare(verifier.make_runs({}, {}, 0), [Trial("plain", reference), trial])
     assert verification.is_equal is is_excused
     assert any("as it did before the change" in note for note in verification.notes) is is_excused
 
@@ -132,7 +131,7 @@ def test_target_is_told_what_the_original_model_does_there(before: float, text: 
     reference, side = Side(Off(0, 0), {}), Side(Off(before, 0), {})
     verifier = Verifier(Model("before"), Model("after"), reference)
     verification = verifier.compare(
-        verifier.make_runs(DECLARED, {}, {}, 0), [Trial("plain", reference), Trial("on it", side, is_target=True)]
+        verifier.make_runs({}, {}, 0), [Trial("plain", reference), Trial("on it", side, is_target=True)]
     )
     assert verification.is_equal
     (note,) = [note for note in verification.notes if "on it" in note]
@@ -142,7 +141,7 @@ def test_target_is_told_what_the_original_model_does_there(before: float, text: 
 def test_untested_outputs_are_named_and_do_not_count_as_equal() -> None:
     reference = Side(Nothing(), {})
     verifier = Verifier(Model("before"), Model("after"), reference)
-    verification = verifier.compare(verifier.make_runs(DECLARED, {}, {}, 0), [Trial("plain", reference)])
+    verification = verifier.compare(verifier.make_runs({}, {}, 0), [Trial("plain", reference)])
     assert verification.is_equal
     assert verification.to_json()["untested"] == {"x": "all of its elements are NaN"}
     assert str(verification).splitlines() == [
@@ -161,16 +160,16 @@ class Nothing(Engine):
 
 def test_empty_axes_are_tried_last_and_never_alone() -> None:
     reference = Side(Engine(), {})
-    runs = Verifier(Model("before"), Model("after"), reference).make_runs(DECLARED, {}, {}, 0, tries_empty=True)
+    runs = Verifier(Model("before"), Model("after"), reference).make_runs({}, {}, 0, tries_empty=True)
     assert [run.inputs["x"].size for run in runs] == [FIRST, FIRST, FIRST, 3, 1, 0]
 
 
 @pytest.mark.parametrize("is_array", [False, True])
 def test_given_shape_holds_in_all_runs_and_only_other_axes_vary(is_array: bool) -> None:
-    verifier = Verifier(Model("before", "y", "z"), Model("after", "y", "z"), Side(Engine(), {}))
-    declared = {"x": ("n",), "y": ("n",), "z": ("m",)}
+    declared: DeclaredShapes = {"x": ("n",), "y": ("n",), "z": ("m",)}
+    verifier = Verifier(Model("before", declared), Model("after", declared), Side(Engine(), {}))
     given = {"x": np.ones(4, np.float32)} if is_array else {}
-    runs = verifier.make_runs(declared, {"x": (4,)}, given, 0, tries_empty=True)
+    runs = verifier.make_runs({"x": (4,)}, given, 0, tries_empty=True)
     assert [tuple(array.size for array in run.inputs.values()) for run in runs] == [
         *[(4, 4, FIRST)] * 3,
         *[(4, 4, size) for size in (3, 1, 0)],
@@ -178,7 +177,7 @@ def test_given_shape_holds_in_all_runs_and_only_other_axes_vary(is_array: bool) 
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(np.int64), np.dtype(ml_dtypes.uint2)])
-@pytest.mark.parametrize(("attempt", "least", "greatest"), [(1, 1, 99), (2, 0, 1), (3, 0, 0)])
+@pytest.mark.parametrize(("attempt", "least", "greatest"), [(1, 1, 99), (2, 0, 1), (3, 0, 0), (4, 1, 1)])
 def test_each_attempt_has_its_range_of_integers(dtype: np.dtype[Any], attempt: int, least: int, greatest: int) -> None:
     array = make_inputs([DeclaredInput("x", dtype, (1000,))], {}, {}, 0, attempt)["x"]
     assert (array.dtype, least <= array.min(), array.max() <= greatest) == (dtype, True, True)
@@ -208,8 +207,8 @@ def test_difference_of_the_whole_model_names_no_output() -> None:
 def test_engine_that_never_runs_the_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     failure = RunFailed(Failure("error", "", "an operator is not supported"))
     monkeypatch.setattr(Engine, "run_model", Mock(side_effect=failure))
-    with pytest.raises(ModelError, match=r"engine cannot run the model with .*\(an operator is not supported\)"):
-        Verifier(Model("before"), Model("after"), FailingSide(Engine(), {})).make_runs(DECLARED, {}, {}, 0)
+    with pytest.raises(ModelError, match=r"engine does not run the original model with .*\(an operator is not"):
+        Verifier(Model("before"), Model("after"), FailingSide(Engine(), {})).make_runs({}, {}, 0)
 
 
 @pytest.mark.parametrize("element", ["bool", "int8", "float16", "complex64", "object"])
