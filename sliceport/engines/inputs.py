@@ -306,8 +306,8 @@ def more_inputs(
 ) -> Iterator[dict[str, Array]]:
     """Yield further inputs for a model that runs with these shapes, to show more of what it computes.
 
-    At first, only the seeds differ. Then, random arrays of floats are scaled, and replaced by ramps, sparse arrays, images in 0 to 1 and in 0 to 255, and
-    waves. Integers that do not index become larger. The caller's arrays are kept. A model need not run on all of these.
+    At first, only the seeds differ. Then, random arrays of floats are scaled, and replaced by ramps, sparse arrays,
+    images in 0 to 1 and in 0 to 255, and waves. The caller's arrays are kept. A model need not run on all of these.
 
     Args:
         model: The model.
