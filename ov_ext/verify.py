@@ -70,7 +70,7 @@ def verify_hardening(
     format_ = format_of(before)
     graph_before: Graph
     if format_.name == "openvino":
-        graph_before, references = OpenVINOGraph(_replace_miscomputed(read_with_shapes(before))), [evaluate, plugin]
+        graph_before, references = OpenVINOGraph(replace_miscomputed(read_with_shapes(before))), [evaluate, plugin]
     else:
         graph_before = open_graph(before)
         references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "")]
@@ -111,7 +111,7 @@ def _tolerance_as_f32(value: Value, _: Value) -> Tolerance:
 
 
 @with_openvino_lock
-def _replace_miscomputed(model: ov.Model) -> ov.Model:
+def replace_miscomputed(model: ov.Model) -> ov.Model:
     """Put operators of ov_ext in place of the nodes that OpenVINO computes wrongly, and return the model."""
 
     def replacement_of(node: ov.Node) -> ov.Node | None:

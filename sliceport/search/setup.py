@@ -15,7 +15,7 @@ from sliceport.search.graph import Diffable, Graph
 from sliceport.verdict.difference import Tolerance
 from sliceport.wording import example_shapes, spell
 
-DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino"}
+DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino:nodes"}
 """For each format of models, the engine that computes the expected outputs."""
 
 
