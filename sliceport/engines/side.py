@@ -186,7 +186,7 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     options = {key: value or "yes" * (key in flags) for key, _, value in settings}
     for key, value in options.items():
         if key not in engines[name].options or not value or (key in flags and value not in ("yes", "no")):
-            available = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
-            problem = "needs a value for" if key in engines[name].options else "has no option"
+            available = "; ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
+            problem = "needs a valid value for" if key in engines[name].options else "has no option"
             raise UsageError(f"{option}: {name!r} {problem} {f'{key}={value}'!r}; its options are: {available}.")
     return Side(engines[name], options)

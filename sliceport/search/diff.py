@@ -78,7 +78,7 @@ def diff(
     Raises:
         UsageError: An option does not fit, `diff` cannot cut models of a format, the two models have different inputs
             or outputs, a recorded value cannot be read, or the folder of `resume` cannot be made.
-        ModelError: A model cannot be read, or neither engine runs its model.
+        ModelError: A model cannot be read, neither engine runs its model, or the only model runs on `on` alone.
         MissingExtra: A package is not installed.
         BudgetSpent: The budget ends before the outputs are compared.
         ChildLost: The machine ended the process of a run, or did not start it.
@@ -152,6 +152,7 @@ class _Comparison:
         """Compare the outputs for each seed until they differ, and search for the cause. Return the last report."""
         for seed in seeds:
             run = self._run_both(arrays, shapes, seed)
+            self._check_reference(run)
             report = self._compare(run, seed)
             if not report.is_equal:
                 return self._explain(report, run)
@@ -202,6 +203,20 @@ class _Comparison:
                 raise ModelError(f"neither engine runs the model{sizes}: {second}; {first}.")
             raise ModelError(f"neither model runs{sizes}: the second one {second}; the first one {first}.")
         return run
+
+    def _check_reference(self, run: _Run) -> None:
+        """Raise ModelError if the only model runs on the engine under test alone: then the model is not at fault."""
+        if self.first is not self.second or not isinstance(run.expected, Failure):
+            return
+        used = (self.good.engine.name, self.bad.engine.name)
+        others = [name for name, each in model_engines().items() if self.first.format in each.model_formats]
+        choices = [DEFAULT_AGAINST.get(self.first.format, ""), *(name for name in others if name not in used)]
+        choices = [choice for choice in choices if choice and choice not in (str(self.good), str(self.bad))]
+        raise ModelError(
+            f"nothing can be compared, because {self.good.title}, which computes the expected outputs, does not run "
+            f"the model: {run.expected.message}; choose another engine with {spell('against', '--against')}: "
+            f"{', '.join(choices)}."
+        )
 
     def _run_first(self, inputs: Mapping[str, Array]) -> Result:
         """Run the first model. Return its outputs by their names in the second model, or the failure of the run."""
