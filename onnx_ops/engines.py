@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,11 @@ class OnnxruntimeCPU:
     options: Mapping[str, str] = {
         "level": "none, basic, extended or all (default)",
         "disable": "optimizers to leave out, joined by +",
+        "prepack": "yes (default) or no (default at the level none): whether kernels rearrange constant weights",
+        "nodes": "yes or no (default): each node alone; level is then none by default, and prepack yes",
+        "custom_ops": "a library of custom operators",
     }
+    flags = ("prepack", "nodes")
 
     def version(self) -> str:
         """Return the version of onnxruntime. See `onnxruntime_cpu.load` for the errors."""
@@ -61,23 +66,44 @@ class OnnxruntimeCPU:
 
         Raises:
             ModelError: onnxruntime does not load or run the model.
-            UsageError: The option `level` does not name a level.
+            UsageError: The option `level` does not name a level, or onnxruntime does not load `custom_ops`.
             MemoryError, ImportError: See `session.run`.
         """
         from onnx_ops.runtime import session
 
-        level = options.get("level", "all")
+        has_nodes = options.get("nodes") == "yes"
+        level = options.get("level", "none" if has_nodes else "all")
         if level not in session.LEVELS:
             raise UsageError(f"{self.name} has the levels {', '.join(session.LEVELS)}, got {level!r}.")
-        return session.run(model, inputs, level, _read_disabled_optimizers(options))
+        run = partial(
+            session.run,
+            level=level,
+            disabled=_read_disabled_optimizers(options),
+            prepacks=_prepacks(options),
+            custom_ops=options.get("custom_ops", ""),
+        )
+        if not has_nodes:
+            return run(model, inputs)
+        import onnx
+
+        from onnx_ops.verify.onnx_graph import OnnxGraph
+        from sliceport.search.case import compute_node_by_node
+
+        graph = OnnxGraph(onnx.ModelProto.FromString(model.data), data_folder=model.data_folder)
+        return compute_node_by_node(graph, inputs, run)
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Bisect the optimizers to find the cause of a failure. Return a clause about the cause; see `NamesCause`.
+        """Try prepacking, then bisect the optimizers, and return a clause about the cause; see `NamesCause`.
 
-        The clause is empty if `options` switch all optimisation off, or if a run without optimisation fails, too.
-        `fails` runs the model with the options that it gets, and returns whether the run fails.
+        The clause is empty if a run without optimisation and prepacking fails, too. `fails` runs the model with the
+        options that it gets, and returns whether the run fails.
         """
-        if options.get("level") == "none" or fails({"level": "none"}):
+        if _prepacks(options) and not fails({**options, "prepack": "no"}):
+            return (
+                "prepacking decides, not graph optimisation: with prepack=no (session.disable_prepacking) the result "
+                "is right; kernels such as MatMulNBits with accuracy_level 4 round their inputs to int8 only with it"
+            )
+        if options.get("level") == "none" or fails({**options, "level": "none", "prepack": "no"}):
             return ""
         disabled = _read_disabled_optimizers(options)
 
@@ -99,7 +125,9 @@ class OnnxruntimeCPU:
         from onnx_ops.runtime.session import LEVELS, NO_PREPACKING
 
         level = options.get("level", "all")
-        entry = "options.add_session_config_entry({!r}, {!r})\n".format(*NO_PREPACKING) if level == "none" else ""
+        entry = "" if _prepacks(options) else "options.add_session_config_entry({!r}, {!r})\n".format(*NO_PREPACKING)
+        if "custom_ops" in options:
+            entry += f"options.register_custom_ops_library({options['custom_ops']!r})\n"
         return (
             "import onnxruntime as ort\n"
             "options = ort.SessionOptions()\n"
@@ -140,6 +168,11 @@ class OnnxReference:
     def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
         """Return Python code that runs the model in the file `path`; see `WritesScript`."""
         return "from onnx.reference import ReferenceEvaluator\ngot = ReferenceEvaluator(path).run(None, inputs)\n"
+
+
+def _prepacks(options: Mapping[str, str]) -> bool:
+    """Return whether kernels prepack weights: by default they do, but not at the level `none`."""
+    return options.get("prepack", "no" if options.get("level") == "none" else "yes") == "yes"
 
 
 def _read_disabled_optimizers(options: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sliceport.engines.engine import SingleNode, Value, WholeModel
@@ -41,6 +42,7 @@ class WholeModels(OpenVINOEngine):
     """An engine that also runs whole models; see `ModelEngine` for its attributes."""
 
     options: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ("nodes",)
     model_formats: tuple[str, ...] = ("openvino", "onnx")
 
     def version(self) -> str:
@@ -58,10 +60,14 @@ class WholeModels(OpenVINOEngine):
         Raises:
             ModelError, UsageError, MemoryError: See `ov_ext.run_model.run_model`.
         """
-        from ov_ext.run_model import run_model
+        from ov_ext.node_by_node import compute_nodes, evaluate_nodes
+        from ov_ext.run_model import evaluate, infer, run_model
 
-        # The engine `openvino` runs the model by Model.evaluate, which does not compile it.
-        return run_model(model, inputs, options, is_compiled=self.name == "openvino-cpu")
+        is_compiled, has_nodes = self.name == "openvino-cpu", options.get("nodes") == "yes"
+        if has_nodes and not is_compiled:
+            return evaluate_nodes(model, inputs)
+        compute = partial(infer, options=options) if is_compiled else evaluate
+        return run_model(model, inputs, partial(compute_nodes, compute=compute) if has_nodes else compute)
 
     def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
         """Return the cause if the CPU plugin fails in its default type but not in f32, or else ""; see `NamesCause`."""
@@ -86,10 +92,17 @@ class WholeModels(OpenVINOEngine):
         )
 
 
-EVALUATE = WholeModels("openvino", "built-in operators by Model.evaluate")
+EVALUATE = WholeModels(
+    "openvino",
+    "built-in operators by Model.evaluate",
+    options={"nodes": "yes or no (default): each node alone, by the CPU plugin in f32 if Model.evaluate fails"},
+)
 CPU_PLUGIN = WholeModels(
     "openvino-cpu",
     "built-in operators on the CPU plugin",
-    options={"precision": "f32, f16 or bf16: the type to compute in"},
+    options={
+        "precision": "f32, f16 or bf16: the type to compute in",
+        "nodes": "yes or no (default): each node alone, without graph passes",
+    },
 )
 OURS = OpenVINOEngine("ov_ext", "the operators of ov_ext by Model.evaluate")

@@ -57,7 +57,7 @@ class OpenVINOGraph:
     """
 
     format = "openvino"
-    default_against, example_engine = "openvino", "openvino-cpu"
+    default_against, example_engine = "openvino:nodes", "openvino-cpu"
     size_factors: Sequence[int] = ()
 
     def __init__(self, model: ov.Model) -> None:
@@ -109,7 +109,7 @@ class OpenVINOGraph:
         if len(self.outputs) < len(self.results):
             # This cut only drops repeated Results. It does not fix shapes, so it does not read the arrays.
             return self.cut((), self.outputs, dict.fromkeys(self.inputs, np.empty(0)), {})
-        return _serialize(self._model, self.inputs, self.outputs)
+        return serialize(self._model, self.inputs, self.outputs)
 
     @with_openvino_lock
     def cut(
@@ -142,7 +142,7 @@ class OpenVINOGraph:
         # OpenVINO numbers Result nodes across the whole process. The bytes of a cut must not depend on these numbers.
         for i, result in enumerate(model.get_results()):
             result.set_friendly_name(f"result {i}")
-        return _serialize(model, tuple(inputs), tuple(outputs))
+        return serialize(model, tuple(inputs), tuple(outputs))
 
     @property
     def declared_shapes(self) -> DeclaredShapes:
@@ -297,7 +297,7 @@ def _dims_of(shape: ov.PartialShape) -> list[int | None] | None:
     return None if shape.rank.is_dynamic else [None if dim.is_dynamic else dim.get_length() for dim in shape]
 
 
-def _serialize(model: ov.Model, inputs: Sequence[str], outputs: Sequence[str]) -> WholeModel:
+def serialize(model: ov.Model, inputs: Sequence[str], outputs: Sequence[str]) -> WholeModel:
     """Return the bytes of the IR files of a model, with the names of its inputs and outputs."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.xml")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -17,15 +17,16 @@ from sliceport.errors import ModelError
 
 
 def run_model(
-    whole: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], options: Mapping[str, str], *, is_compiled: bool
+    whole: WholeModel,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    compute: Callable[[ov.Model, list[ov.Tensor]], list[ov.Tensor]],
 ) -> dict[str, Value]:
     """Run a model and return its outputs by name, except those with elements of a type that `numpy_type` lacks.
 
     Args:
         whole: The model.
         inputs: An array for each input.
-        options: May have the key `precision`, for the type that the CPU plugin computes in.
-        is_compiled: Whether the CPU plugin runs the model, instead of Model.evaluate.
+        compute: A function that returns the outputs of a model, such as `evaluate`.
 
     Raises:
         ModelError: OpenVINO does not read or run the model.
@@ -37,7 +38,7 @@ def run_model(
             raise ModelError(f"OpenVINO reads {len(model.outputs)} outputs, but the model has {len(whole.outputs)}.")
         names = _match_inputs(model, whole.inputs, inputs)
         tensors = [to_tensor(inputs[n], port.get_element_type()) for n, port in zip(names, model.inputs, strict=True)]
-        results = infer(model, tensors, options) if is_compiled else evaluate(model, tensors)
+        results = compute(model, tensors)
         outputs = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=True)}
     except RuntimeError as error:
         raise ModelError(last_sentence(error)) from None
@@ -74,7 +75,10 @@ def _match_inputs(model: ov.Model, names: Sequence[str], arrays: Mapping[str, np
 
 
 def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:
-    """Return the outputs of a model on the CPU plugin, or raise RuntimeError. For `options`, see `run_model`."""
+    """Return the outputs of a model on the CPU plugin, or raise RuntimeError.
+
+    The option `precision` is the type that the plugin computes in.
+    """
     hints = {"INFERENCE_PRECISION_HINT": options["precision"]} if "precision" in options else {}
     request = ov.Core().compile_model(model, "CPU", hints).create_infer_request()
     for index, tensor in enumerate(tensors):

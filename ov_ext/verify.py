@@ -73,7 +73,7 @@ def verify_hardening(
     graph_before: Graph
     if format_.name == "openvino":
         original = OpenVINOGraph(read_with_shapes(before))
-        graph_before, references = OpenVINOGraph(_replace_miscomputed(read_with_shapes(before))), [evaluate, plugin]
+        graph_before, references = OpenVINOGraph(replace_miscomputed(read_with_shapes(before))), [evaluate, plugin]
     else:
         original = graph_before = open_graph(before)
         references = [read_side(original.default_against, format_.name, "")]
@@ -117,7 +117,7 @@ def _tolerance_as_f32(value: Value, _: Value) -> Tolerance:
 
 
 @with_openvino_lock
-def _replace_miscomputed(model: ov.Model) -> ov.Model:
+def replace_miscomputed(model: ov.Model) -> ov.Model:
     """Put operators of ov_ext in place of the nodes that OpenVINO computes wrongly, and return the model."""
 
     def replacement_of(node: ov.Node) -> ov.Node | None:

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from onnx_ops.model.element_type import BITS
 from sliceport.engines.engine import TensorBytes, Value, WholeModel
-from sliceport.errors import model_error
+from sliceport.errors import UsageError, model_error
+from sliceport.wording import shorten
 
 STRING = 8  # the number of the element type in TensorProto
 LEVELS = {
@@ -31,7 +32,11 @@ LEVELS = {
     "all": "ORT_ENABLE_ALL",
 }
 NO_PREPACKING = ("session.disable_prepacking", "1")
-"""An entry for the level `none`: prepacking a constant matrix changes the order in which its products are summed."""
+"""An entry that turns prepacking off.
+
+Prepacking a constant matrix changes the order in which its products are summed. MatMulNBits with accuracy_level 4
+rounds its inputs to int8 only if its weights are prepacked.
+"""
 _LENGTH = struct.Struct("<Q")  # of a string, in bytes
 # The place in onnxruntime's sources at the start of its messages: a path, a line and the signature of a function.
 # GCC writes the whole signature of the function, MSVC its name.
@@ -83,7 +88,13 @@ class Captured(TensorBytes):
 
 
 def run(
-    model: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], level: str, disabled: Sequence[str] = ()
+    model: WholeModel,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    *,
+    level: str,
+    disabled: Sequence[str] = (),
+    prepacks: bool = True,
+    custom_ops: str = "",
 ) -> dict[str, Value]:
     """Run a model and return its outputs by name. Outputs that onnxruntime cannot return to Python are omitted.
 
@@ -92,8 +103,11 @@ def run(
         inputs: An array for each input.
         level: The level of graph optimisation, a key of `LEVELS`.
         disabled: The names of optimizers that onnxruntime must not use.
+        prepacks: Whether kernels may rearrange constant weights.
+        custom_ops: The file of a library of custom operators; empty for none.
 
     Raises:
+        UsageError: onnxruntime does not load the library.
         ModelError: onnxruntime does not load or run the model.
         MemoryError: onnxruntime runs out of memory.
         ImportError: onnxruntime or onnx-ir is not installed or cannot be loaded.
@@ -102,10 +116,16 @@ def run(
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
     options.log_severity_level = 4  # fatal messages only, because errors are raised
-    if level == "none":
+    if not prepacks:
         options.add_session_config_entry(*NO_PREPACKING)
     if model.data_folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", model.data_folder)
+    if custom_ops:
+        try:
+            options.register_custom_ops_library(os.path.abspath(custom_ops))
+        except Exception as error:  # as below
+            reason = shorten(str(error)).rstrip(".")
+            raise UsageError(f"the library of custom operators '{custom_ops}' cannot be loaded: {reason}.") from None
     # If an input is empty, kernels may leave outputs unwritten. Filling new memory with a different byte in each run
     # makes such outputs differ between runs.
     if any(array.size == 0 for array in inputs.values()):

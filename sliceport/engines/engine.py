@@ -151,7 +151,8 @@ class NodeEngine(_Named, Protocol):
 class ModelEngine(_Named, Protocol):
     """An engine that runs whole models of some formats. It runs in a child process, so that a crash becomes a finding.
 
-    An engine that itself runs models in another process has an attribute `is_isolated` with the value True.
+    An engine that itself runs models in another process has an attribute `is_isolated` with the value True. An engine
+    with options whose values are `yes` and `no` lists their names in an attribute `flags`; their names alone mean yes.
 
     Attributes:
         model_formats: The names of the formats whose models it runs.

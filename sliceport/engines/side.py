@@ -98,7 +98,7 @@ class Side:
     kept_runs: KeptRuns | None = None
 
     def __str__(self) -> str:
-        options = ",".join(f"{name}={value}" for name, value in self.options.items())
+        options = ",".join(name if value == "yes" else f"{name}={value}" for name, value in self.options.items())
         return f"{self.engine.name}:{options}" if options else self.engine.name
 
     @property
@@ -177,7 +177,7 @@ def _run_in_child(
 
 
 def read_side(text: str, format_name: str, option: str) -> Side:
-    """Return the side that a text describes: an engine and its options, as in `onnxruntime-cpu:level=basic`.
+    """Return the side that a text describes: an engine and its options, as in `onnxruntime-cpu:level=basic,nodes`.
 
     Args:
         text: The name, and after a colon the options, separated by commas.
@@ -196,10 +196,11 @@ def read_side(text: str, format_name: str, option: str) -> Side:
     if name not in engines:
         raise unknown_name(f"{option}: engine", name, list(engines))
     settings = [part.partition("=") for part in options_text.split(",") if part]
-    options = {key: value for key, _, value in settings}
+    flags = getattr(engines[name], "flags", ())  # an optional attribute; see `ModelEngine`
+    options = {key: value or "yes" * (key in flags) for key, _, value in settings}
     for key, value in options.items():
-        if key not in engines[name].options or not value:
-            available = ", ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
-            problem = "needs a value for" if key in engines[name].options else "has no option"
+        if key not in engines[name].options or not value or (key in flags and value not in ("yes", "no")):
+            available = "; ".join(f"{key}={line}" for key, line in engines[name].options.items()) or "none"
+            problem = "needs a valid value for" if key in engines[name].options else "has no option"
             raise UsageError(f"{option}: {name!r} {problem} {f'{key}={value}'!r}; its options are: {available}.")
     return Side(engines[name], options)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from sliceport import progress
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Side
-from sliceport.search.graph import Graph, GraphNode, find_ancestors, find_boundary, find_static_values, only_moves
+from sliceport.search.graph import (
+    Graph,
+    GraphNode,
+    Runner,
+    find_ancestors,
+    find_boundary,
+    find_static_values,
+    only_moves,
+)
 from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, compare_outputs
 
 _CHUNK_BYTES = 2**28
@@ -185,6 +193,22 @@ def compute_all(
         computed = {name: array for name, array in computed.items() if name in still_read}
         byte_count = sum(array.nbytes for array in values.values())
         chunk_size = max(1, min(_MAX_CHUNK, len(chunk) * _CHUNK_BYTES // max(byte_count, 1)))
+
+
+def compute_node_by_node(graph: Graph, inputs: Mapping[str, Array], run: Runner) -> dict[str, Value]:
+    """Return the outputs of a graph. `run` computes each node in a model of its own.
+
+    A node that reads a value that is not an array, such as a sequence, runs together with the node that computes it.
+    """
+    values: dict[str, Any] = dict(inputs)
+    for names in [*(node.writes for node in graph.nodes), graph.outputs]:
+        missing = [name for name in names if name not in values]
+        case = make_case(graph, find_ancestors(graph, missing, values), missing, values) if missing else None
+        if case is not None:
+            computed = run(replace(case, has_fixed_shapes=True).model, case.inputs)
+            # The values of nodes that are not arrays cannot be inputs of other nodes. Those of outputs are returned.
+            values |= {n: v for n, v in computed.items() if isinstance(v, np.ndarray) or names is graph.outputs}
+    return {name: values[name] for name in graph.outputs if name in values}
 
 
 def _leave_out_failed(graph: Graph, side: Side, known: Mapping[str, Array], value: str, later: list[str]) -> list[str]:

@@ -89,7 +89,7 @@ def diff(
     Raises:
         UsageError: An option does not fit, `diff` cannot cut models of a format, the two models have different inputs
             or outputs, a recorded value cannot be read, or the folder of `resume` cannot be made.
-        ModelError: A model cannot be read, or neither engine runs its model.
+        ModelError: A model cannot be read, neither engine runs its model, or the only model runs on `on` alone.
         MissingExtra: A package is not installed.
         BudgetSpent: The budget ends before the outputs are compared.
         ChildLost: The machine ended the process of a run, or did not start it.
@@ -196,6 +196,7 @@ class _Comparison:
         for seed in seeds:
             run, found = self._run_both(arrays, {**shapes, **chosen}, seed)
             chosen = chosen or found.sizes.chosen
+            self._check_reference(run)
             report = replace(self._compare(run, seed), input_shapes=chosen)
             if not report.is_equal:
                 return self._explain(report, run)
@@ -283,6 +284,20 @@ class _Comparison:
             problem = "neither model runs: the second one" if is_pair else "neither engine runs the model:"
             raise ModelError(f"{problem} on {self.bad}, {run.actual.message}; {reason}")
         return run, found
+
+    def _check_reference(self, run: _Run) -> None:
+        """Raise ModelError if the only model runs on the engine under test alone: then the model is not at fault."""
+        if self.first is not self.second or not isinstance(run.expected, Failure):
+            return
+        used = (self.good.engine.name, self.bad.engine.name)
+        others = [name for name, each in model_engines().items() if self.first.format in each.model_formats]
+        choices = [self.first.default_against, *(name for name in others if name not in used)]
+        choices = [choice for choice in choices if choice and choice not in (str(self.good), str(self.bad))]
+        raise ModelError(
+            f"nothing can be compared, because {self.good.title}, which computes the expected outputs, does not run "
+            f"the model: {run.expected.message}; choose another engine with {spell('against', '--against')}: "
+            f"{', '.join(choices)}."
+        )
 
     def _run_first(self, inputs: Mapping[str, Array]) -> Result:
         """Run the first model. Return its outputs by their names in the second model, or the failure of the run."""

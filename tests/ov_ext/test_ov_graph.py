@@ -11,7 +11,7 @@ from openvino import opset8
 from openvino_models import parameter
 
 from ov_ext.ov_graph import OpenVINOGraph
-from ov_ext.run_model import run_model
+from ov_ext.run_model import evaluate, run_model
 
 
 def test_nodes_of_one_name_have_values_of_their_own() -> None:
@@ -22,7 +22,7 @@ def test_nodes_of_one_name_have_values_of_their_own() -> None:
     graph = OpenVINOGraph(ov.Model([opset8.result(node) for node in nodes[1::2]], nodes[:1], "m"))
     assert [node.reads for node in graph.nodes[1:]] == [node.writes for node in graph.nodes[:2]]
     inputs = {graph.inputs[0]: np.array([1, 2], np.float32)}
-    values = run_model(graph.cut((), graph.outputs, inputs, {}), inputs, {}, is_compiled=False)
+    values = run_model(graph.cut((), graph.outputs, inputs, {}), inputs, evaluate)
     assert [np.asarray(values[name]).tolist() for name in graph.outputs] == [[2, 4], [8, 16]]
 
 
@@ -48,7 +48,7 @@ def test_iterations_read_the_parts_between_start_and_end(
     graph = OpenVINOGraph(ov.Model([opset8.result(output)], [data], "m"))
     assert iterator.get_num_iterations() == len(expected)
     values = {graph.inputs[0]: np.arange(6, dtype=np.float32)}
-    bodies = graph.bodies(0, values, lambda model, inputs: run_model(model, inputs, {}, is_compiled=False))
+    bodies = graph.bodies(0, values, lambda model, inputs: run_model(model, inputs, evaluate))
     assert [next(iter(body.inputs.values())).tolist() for body in bodies] == expected
 
 
@@ -56,7 +56,7 @@ def test_lines_load_no_outputs_if_an_output_has_a_packed_type(tmp_path: Path, mo
     data = parameter([2])
     graph = OpenVINOGraph(ov.Model([opset8.convert(data, "i4"), opset8.relu(data)], [data], "m"))
     inputs = {graph.inputs[0]: np.array([1, 2], np.float32)}
-    outputs = run_model(graph.whole(), inputs, {}, is_compiled=False)
+    outputs = run_model(graph.whole(), inputs, evaluate)
     assert len(outputs) == 1
     state: dict[str, dict[str, np.ndarray]] = {}
     lines = graph.write(graph.whole(), inputs, outputs, tmp_path)
@@ -71,7 +71,7 @@ def test_inputs_of_one_name_have_names_of_their_own() -> None:
     second.set_friendly_name("x")
     graph = OpenVINOGraph(ov.Model([opset8.subtract(first, second)], [first, second], "m"))
     inputs = dict(zip(graph.inputs, (np.array([5, 7], np.float32), np.array([1, 2], np.float32)), strict=True))
-    (difference,) = run_model(graph.whole(), inputs, {}, is_compiled=False).values()
+    (difference,) = run_model(graph.whole(), inputs, evaluate).values()
     assert np.asarray(difference).tolist() == [4, 5]
 
 

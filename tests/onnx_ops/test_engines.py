@@ -1,0 +1,88 @@
+"""Options of onnxruntime's CPU provider as an engine of `diff`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx_models import parse, save
+
+from onnx_ops.engines import ONNXRUNTIME_CPU
+from onnx_ops.runtime import session
+from onnx_ops.verify.onnx_graph import OnnxGraph
+from sliceport import diff
+from sliceport.engines.engine import Value, WholeModel
+
+CASES = {
+    "bodies": """(float[n] x, bool c) => (y, i) <int64[1] one = {1}> {
+        i = If (c) <then_branch = t () => (p) { p = Mul (x, x) }, else_branch = e () => (q) { q = Neg (x) }>
+        y = Add (i, x) }""",
+    "sequences": """(float[n] x, bool c) => (y, s) {
+        a = Neg (x)  s = SequenceConstruct (a, x)  k = Constant <value_int = 1> ()
+        b = SequenceAt (s, k)  y = Add (a, b) }""",
+    "shapes": """(float[n] x, bool c) => (y) <int64[1] two = {2}> {
+        s = Shape (x)  t = Concat <axis = 0> (two, s)  y = Expand (x, t) }""",
+    "inputs and constants": """(float[n] x, bool c) => (x, w, y) <float[2] w = {3.0, 5.0}> { y = Neg (x) }""",
+}
+
+
+def quantized() -> onnx.ModelProto:
+    """Return a MatMulNBits that rounds its input to int8 only if its weights are prepacked."""
+    random = np.random.default_rng(0)
+    weights: dict[str, np.ndarray] = {
+        "b": random.integers(0, 256, (8, 1, 16)).astype(np.uint8),
+        "scales": random.random(8, np.float32),
+    }
+    attributes: dict[str, Any] = {"K": 32, "N": 8, "bits": 4, "block_size": 32, "accuracy_level": 4}
+    node = onnx.helper.make_node("MatMulNBits", ["x", *weights], ["y"], "q", domain="com.microsoft", **attributes)
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, [3, size]) for name, size in (("x", 32), ("y", 8)))
+    initializers = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = onnx.helper.make_graph([node], "g", [x], [y], initializers)
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize("graph", CASES.values(), ids=CASES)
+def test_model_runs_node_by_node(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+
+    def run(model: WholeModel, inputs: dict[str, Any], **options: Any) -> dict[str, Value]:
+        counts.append(len(OnnxGraph(onnx.ModelProto.FromString(model.data)).nodes))
+        return original(model, inputs, **options)
+
+    original = session.run
+    monkeypatch.setattr(session, "run", run)
+    whole = OnnxGraph(parse(graph)).whole()
+    inputs = {"x": np.array([1, -2, 3, 4], np.float32), "c": np.array(True)}
+    expected = ONNXRUNTIME_CPU.run_model(whole, inputs, {"level": "none"})
+    node_count = counts.pop()
+    computed = ONNXRUNTIME_CPU.run_model(whole, inputs, {"nodes": "yes"})
+    assert repr(computed) == repr(expected)
+    assert len(counts) >= node_count
+    assert max(counts) <= (2 if "Sequence" in graph else 1)
+
+
+def test_wrong_optimizer_is_seen_against_single_nodes(tmp_path: Path) -> None:
+    """EliminateSlice drops a Slice with steps whose axes are omitted, also in a model of this Slice alone."""
+    path = save(
+        """(float[6] x) => (y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] two = {2}> {
+        a = Neg (x)  b = Slice (a, s, e, , two)  y = Neg (b) }""",
+        tmp_path / "m.onnx",
+    )
+    report = diff(path, on="onnxruntime-cpu", against="onnxruntime-cpu:nodes")
+    assert not report.is_equal
+    assert report.against.startswith("onnxruntime-cpu:nodes ")
+
+
+def test_prepacking_is_blamed_before_optimizers(tmp_path: Path) -> None:
+    onnx.save(quantized(), tmp_path / "m.onnx")
+    for on in ("onnxruntime-cpu", "onnxruntime-cpu:level=none,prepack"):
+        report = diff(tmp_path / "m.onnx", on=on, against="onnxruntime-cpu:level=none")
+        assert report.part is not None
+        assert report.part.cause.startswith("prepacking decides, not graph optimisation: with prepack=no ")
+    for on in ("onnxruntime-cpu:prepack=no", "onnxruntime-cpu:level=none,prepack=no,nodes"):
+        assert diff(tmp_path / "m.onnx", on=on, against="onnxruntime-cpu:level=none").is_equal
+    assert diff(tmp_path / "m.onnx", on="onnxruntime-cpu", against="onnxruntime-cpu:nodes").is_equal
