@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -301,39 +301,31 @@ class Search:
     def _enter_body(self, best: Case) -> Case:
         """Return a smaller case from a body of a control flow node. Without a smaller case, return `best`.
 
-        Each run of a body is tested alone, on inputs that the engine `good` computes. The search continues in the first
-        run that fails. If a body runs alone although the engine names a node of it, `best` gets a note.
+        If a body runs alone although the engine names a node of it, `best` gets a note.
         """
         if len(best.numbers) != 1:
             return best
         notes: dict[str, None] = {}  # without the repetitions of later iterations
-        with suppress(RunFailed):  # the engine `good` cannot run a body outside its node
-            for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
-                progress.say(f"running {body.title} of {best.culprit}")
-                named = find_named(body.graph, best.failure) if best.failure.is_of_run else []
-                # Engines also load a branch that does not run, and may name its nodes.
-                if not body.is_run and not named:
-                    continue
-                # If the engine names a node of the body, any failed run of the body counts. The message of the control
-                # flow node is longer than that of the body, so these two failures would not be alike.
-                failure = self._run_body_alone(body, is_any_alike=bool(named))
-                if failure is None:
-                    for node in (body.graph.nodes[i] for i in named):
-                        notes[f"the engine's message names {node}, but the body that contains it runs alone"] = None
-                    continue
-                inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
-                if inner is None:
-                    break  # the runs after the first one that fails are not searched
-                scope = (f"{best.culprit}, {body.title}", *inner.scope)
-                return replace(inner, scope=scope, holder=best.culprit)
-        return replace(best, note="; ".join(filter(None, (best.note, *notes))))
 
-    def _run_body_alone(self, body: Body, *, is_any_alike: bool) -> Failure | None:
-        """Return the failure of a run of a body; see `_failure_of`."""
+        def locate(body: Body) -> Located | None:
+            failure = self._run_body_alone(body)
+            if failure is not None:
+                inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
+                return None if inner is None else Located(inner)
+            for node in (body.graph.nodes[i] for i in find_named(body.graph, best.failure)):
+                notes[f"the engine's message names {node}, but the body that contains it runs alone"] = None
+            return None
+
+        bodies = self._graph.bodies(best.numbers[0], best.values, self._good.run)
+        located = enter_body(best, ((body,) for body in bodies), locate)
+        return replace(best, note="; ".join(filter(None, (best.note, *notes)))) if located is None else located.case
+
+    def _run_body_alone(self, body: Body) -> Failure | None:
+        """Return the failure of a run of a body. Any failed run counts, because the message of the node is longer."""
         written = {name for node in body.graph.nodes for name in node.writes}
         outputs = [name for name in body.graph.outputs if name in written]
         whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
-        return None if whole is None else self._failure_of(whole, is_any_alike=is_any_alike)
+        return None if whole is None else self._failure_of(whole)
 
     def _fix_shapes(self, best: Case) -> Case:
         """Return the case with fixed sizes of inputs, unless it fails only with open sizes."""
@@ -354,13 +346,13 @@ class Search:
         self.best = replace(case, failure=failure, note=self._note)
         return True
 
-    def _failure_of(self, case: Case, *, is_any_alike: bool = False) -> Failure | None:
-        """Return the failure of a case, or None. A failed run must fail like the model, unless `is_any_alike`."""
-        result = self._compare(case)
+    def _failure_of(self, case: Case) -> Failure | None:
+        """Return the failure of a case, or None. A failed run of a part of the graph must fail like the model."""
+        result, is_part = self._compare(case), case.graph is self._graph
         if isinstance(result, Failure):
-            return result if is_any_alike or result.is_like(self._failure) else None
+            return result if result.is_like(self._failure) or not is_part else None
         # Any two differences of outputs count as alike, but another output of the model may differ for another reason.
-        names = self._relevant if case.graph is self._graph else case.outputs
+        names = self._relevant if is_part else case.outputs
         return next((each.failure for each in result if each.failure is not None and each.name in names), None)
 
     def _compare(
@@ -400,6 +392,30 @@ def find_named(graph: Graph, failure: Failure) -> list[int]:
     # One of the two groups of each match is empty. An empty word would match each node without a name.
     words = {word for pair in _WORDS.findall(failure.message) for word in pair if word}
     return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
+
+
+def enter_body(
+    node: Case, bodies: Iterable[tuple[Body, ...]], locate: Callable[..., Located | None]
+) -> Located | None:
+    """Return the first part that `locate` finds in the runs of the bodies of a control flow node.
+
+    Args:
+        node: The node as a case.
+        bodies: The runs in order, as the arguments of `locate`; of two models, the run that may be wrong is the last.
+        locate: A function that searches a run. Its error RunFailed ends the search.
+    """
+    with suppress(RunFailed):  # the engine cannot run a body outside its node
+        for runs in bodies:
+            body = runs[-1]
+            progress.say(f"running {body.title} of {node.culprit}")
+            # Engines also load a branch that does not run, and may name its nodes.
+            if not body.is_run and not (node.failure.is_of_run and find_named(body.graph, node.failure)):
+                continue
+            located = locate(*runs)
+            if located is not None:
+                scope = (f"{node.culprit}, {body.title}", *located.case.scope)
+                return located._replace(case=replace(located.case, scope=scope, holder=node.culprit))
+    return None
 
 
 def search_each(
