@@ -157,6 +157,10 @@ class OnnxGraph:
             onnx.ValueInfoProto(name=name, type=self._make_value_type(name, array, has_fixed_shapes))
             for name, array in inputs.items()
         )
+        # Engines fold no initializer that a caller may replace, and may know the shapes of inner values only from here.
+        values, graph = {name for node in chosen for name in node.output}.difference(outputs), self._proto.graph
+        proto.graph.input.extend(each for each in graph.input if each.name in read_names and each.name in self._weights)
+        proto.graph.value_info.extend(each for each in graph.value_info if each.name in values)
         proto.graph.output.extend(onnx.ValueInfoProto(name=name, type=self._types.get(name)) for name in outputs)
         return self._to_whole(proto, inputs, outputs)
 

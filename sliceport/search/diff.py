@@ -349,14 +349,14 @@ class _Comparison:
         notes: list[str] = []
         self.bad.budget.end_before_timeout()
         try:
-            unsteady = self._find_unsteady(run)
+            unsteady, failures = self._repeat(run, report.failures)
             if unsteady is not None:
-                notes.append(f"{unsteady} gives different results in two equal runs, so no node is searched for")
-            else:
-                self._find_parts(run, report.failures, parts, notes)
-                if self.first is self.second and report.failures[0].is_of_run and not isinstance(run.expected, Failure):
-                    self._find_more_refusals(run, parts)
-                    notes += self._note_other_defects(parts)
+                ending = "" if failures else ", so no node is searched for"
+                notes.append(f"{unsteady} gives different results in two equal runs{ending}")
+            self._find_parts(run, failures, parts, notes)
+            if self.first is self.second and failures and failures[0].is_of_run:
+                self._find_more_refusals(run, parts)
+                notes += self._note_other_defects(parts)
         except BudgetSpent as error:
             notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
@@ -375,22 +375,25 @@ class _Comparison:
             if defect not in named:
                 yield f"the model also has a known defect of {self.bad.engine.name}: {defect.id} ({defect.reason})"
 
-    def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both engines again. Return the engine whose result differs (`bad` if both do); None if neither does."""
+    def _repeat(self, run: _Run, failures: Sequence[Failure]) -> tuple[Side | None, Sequence[Failure]]:
+        """Run both engines again. Return the engine whose result differs, if any, and the failures that occur again."""
         # A kept result would always be the same, so these runs do not use the folder of kept results.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
+        again = replace(run, actual=repeats._run_second(run.inputs), expected=repeats._run_first(run.inputs))
         for side, result, repeated in (
-            (self.bad, run.actual, repeats._run_second(run.inputs)),
-            (self.good, run.expected, repeats._run_first(run.inputs)),
+            (self.bad, run.actual, again.actual),
+            (self.good, run.expected, again.expected),
         ):
             if isinstance(result, Failure):
                 is_steady = isinstance(repeated, Failure) and repeated.is_like(result)
             else:
                 is_steady = self._compare(replace(run, actual=repeated, expected=result)).is_equal
             if not is_steady:
-                return side
-        return None
+                # Values that were never written differ in each run, but are always wrong.
+                outputs = [failure.output for failure in self._compare(again).failures]
+                return side, [failure for failure in failures if failure.output in outputs]
+        return None, failures
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
         """Add the part of each failure to `parts`. If no part is found, extend an earlier part or add a note."""
@@ -401,9 +404,10 @@ class _Comparison:
                 part = _build_part(located, *sides, self._tolerance_for(failure.output))
                 parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
                 continue
-            # The part that was found for an earlier output may also explain this output.
+            # The part that was found for an earlier output may also explain this output, if they share a node.
             ancestors = [self.second.nodes[i] for i in find_ancestors(self.second, [failure.output])]
-            explaining = [i for i, part in enumerate(parts) if part.case.main_node in ancestors]
+            nodes = [(part.case.main_node, *part.case.nodes) for part in parts]
+            explaining = [i for i, each in enumerate(nodes) if any(node in ancestors for node in each)]
             if explaining:
                 part = parts[explaining[-1]]
                 parts[explaining[-1]] = replace(part, explained=(*part.explained, failure.output))

@@ -60,15 +60,45 @@ def test_wrong_node_is_found_alone(differ: Differ) -> None:
     assert not part_of(report).case.is_fusion
 
 
-def test_advice_is_given_once_for_several_outputs(differ: Differ) -> None:
+def test_model_that_fails_only_as_a_whole_is_one_part(differ: Differ) -> None:
     def fault(proto: onnx.ModelProto) -> None:
         if len(proto.graph.node) == 2:  # no part of the model fails
             for node in proto.graph.node:
                 node.op_type = "Abs"
 
-    report = differ("(float[4] x) => (y, z) { y = Sin (x)  z = Cos (x) }", fault)
+    report = differ("(float[4] x) => (y, z) { [a] y = Sin (x)  [b] z = Cos (x) }", fault)
     assert [output.status for output in report.outputs] == ["different", "different"]
-    assert report.notes == ("no part of the model that was cut out fails like the whole",)
+    assert names(report) == ["a", "b"]
+    assert part_of(report).explained == ("y", "z")
+    assert report.notes == ()
+
+
+def test_model_of_one_node_that_is_right_without_its_other_output_is_named(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        if len(proto.graph.output) == 2:
+            swap("a", "Identity")(proto)
+            del proto.graph.node[0].input[1:], proto.graph.node[0].output[1:], proto.graph.node[0].attribute[:]
+            proto.graph.node.add(op_type="Neg", input=["x"], output=["z"])
+
+    report = differ("(float[4] x) => (y, z) <int64[2] s = {2, 2}> { [a] y, z = Split (x, s) }", fault)
+    assert names(report) == ["a"]
+
+
+def test_fault_of_siblings_is_found_with_both(differ: Differ) -> None:
+    """The fault does not occur in a model that lacks the other output."""
+
+    def fault(proto: onnx.ModelProto) -> None:
+        nodes = {node.name: node for node in proto.graph.node}
+        if {"a", "b", "c"} <= nodes.keys() and nodes["c"].input[0] == nodes["a"].output[0]:
+            nodes["c"].op_type = "Sin"
+
+    graph = """(float[4] x) => (y, z) {
+        [u] u = Tanh (x)  [a] a = Exp (u)  [b] b = Neg (a)  [c] c = Cos (a)  [d] y = Sigmoid (b)  [e] z = Tanh (c)
+    }"""
+    report = differ(graph, fault)
+    assert names(report) == ["a", "b", "c"]
+    assert part_of(report).case.culprit.name == "c"
+    assert part_of(report).explained == ()
 
 
 def test_nan_is_named(differ: Differ) -> None:
