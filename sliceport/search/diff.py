@@ -35,7 +35,7 @@ from sliceport.verdict.difference import (
     inner_tolerance_of,
     tolerance_of,
 )
-from sliceport.verdict.untested import find_untested, mark_untested
+from sliceport.verdict.untested import excuse_nan, find_untested, mark_untested
 from sliceport.verdict.verification import Verification
 from sliceport.wording import spell
 
@@ -339,7 +339,7 @@ class _Comparison:
         assert not isinstance(run.expected, Failure)
         # `Case.compare` requires equal outputs if nodes only move elements, so the whole model is compared as a case.
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
-        outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
+        outputs = excuse_nan(whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of), run.expected)
         failures = tuple(each.failure for each in outputs if each.failure is not None)
         return replace(report, outputs=outputs, failures=failures, values=run.actual, places=tuple(self.places))
 
