@@ -359,7 +359,16 @@ class _Comparison:
                 notes += self._note_other_defects(parts)
         except BudgetSpent as error:
             notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
-        return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
+        report = replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
+        # `explained` is empty for a part that is the only one.
+        rounded = {
+            name for part in parts if part.case.is_rounding for name in part.explained or [report.failures[0].output]
+        }
+        outputs = tuple(
+            replace(each, status="rounding", kind="") if each.name in rounded else each for each in report.outputs
+        )
+        failures = tuple(failure for failure in report.failures if failure.output not in rounded)
+        return replace(report, outputs=outputs, failures=failures)
 
     def _find_more_refusals(self, run: _Run, parts: list[Part]) -> None:
         """Add to `parts` the other nodes that the engine does not run, unless they run when they are repeated."""
