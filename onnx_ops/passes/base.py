@@ -21,6 +21,7 @@ from onnx_ops.passes.edits import (
     GraphEdits,
     annotate_nodes,
     annotate_value,
+    detach_inputs,
     is_used,
     origin_of,
     remove_nodes,
@@ -136,9 +137,15 @@ class SlicingPass(ir.passes.InPlacePass):
             self.value_info.sizes[value] = sizes
             value.shape = None if value.type is None else ir.Shape(sizes)  # onnx stores a shape inside a type
 
-    def breaks_reshape(self, successors: Mapping[ir.Value, ir.Value]) -> bool:
-        """Return whether a Reshape that runs would fail if `successors` replaced their keys; see `would_fail`."""
-        return would_fail(successors, self.value_info, self.edits.identities)
+    def breaks_reshape(self, successors: Mapping[ir.Value, ir.Value], new: Sequence[ir.Node] = ()) -> bool:
+        """Return whether a Reshape that runs would fail if `successors` replaced their keys; see `would_fail`.
+
+        If so, detach the nodes in `new`, because they would count as readers of their inputs.
+        """
+        breaks = would_fail(successors, self.value_info, self.edits.identities)
+        for node in new if breaks else ():
+            detach_inputs(node)
+        return breaks
 
     def remove_node(self, node: ir.Node) -> None:
         """Remove a node that nothing reads. Then remove what nothing reads any more; see `remove_unread`."""

@@ -10,7 +10,7 @@ from onnx_ops.model.conditions import is_gated
 from onnx_ops.model.nodes import node_name
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.builders import build_split, build_with_axes
-from onnx_ops.passes.edits import annotate_nodes, detach_inputs
+from onnx_ops.passes.edits import annotate_nodes
 from onnx_ops.passes.gating import WOULD_BE_GATED
 from onnx_ops.passes.matchers import data_of
 from onnx_ops.passes.reshape_fusion import WOULD_FAIL
@@ -86,9 +86,7 @@ class SiblingsToSplitPass(SlicingPass):
                 annotate_nodes(new_nodes[-1:], [part.node])
                 successors[part.output] = new_nodes[-1].outputs[0]
         nodes = list(dict.fromkeys(part.node for part in parts))
-        if self.breaks_reshape(successors):
-            for new_node in new_nodes:  # they are not in the graph, but would count as readers of their inputs
-                detach_inputs(new_node)
+        if self.breaks_reshape(successors, new_nodes):
             for node in nodes:
                 self.skip(node, WOULD_FAIL)
             return False

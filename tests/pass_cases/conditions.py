@@ -376,6 +376,18 @@ STAYS: Cases[str | None] = Cases(
             "c = Slice(s, [2], [3], [0], [1]); t = Concat([3], b, [0], axis=0); y = Reshape(x, t); z = Add(a, c)",
             WOULD_FAIL,
         ),
+        "merge with a copied size": (
+            "merge",
+            "s = Shape(x[n, m]); a = Slice(s, [1], [2], [0], [1]); b = Unsqueeze(Gather(s, 1), [0]); "
+            "t = Concat([0], b, axis=0); y = Reshape(x, t); z = Neg(a)",
+            WOULD_FAIL,
+        ),
+        "concat with a copied size": (
+            "concat",
+            "s = Shape(x[n, m]); a = Gather(s, [0]); b = Unsqueeze(Gather(s, 1), [0]); c = Concat(b, [5], axis=0); "
+            "d, e = Split(c, [1, 1]); t = Concat(a, d, axis=0); y = Reshape(x, t)",
+            WOULD_FAIL,
+        ),
         "identity before a copied size": (
             "identity",
             "s = Shape(x[n, m]); a = Gather(s, [0]); b = Slice(s, [0], [2], [0], [1]); "
