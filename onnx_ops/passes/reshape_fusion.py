@@ -32,23 +32,17 @@ def would_fail(successors: Mapping[ir.Value, ir.Value], info: ValueInfo, identit
 
     The nodes of a successor need not be in the graph yet.
     """
-    shapes = list(_find_computed_shapes(successors, info, identities))
     # Whether onnxruntime recognizes a size as copied depends on what it infers, so both answers are tried.
     return any(
-        _ShapeReader(info, identities, successors, copies).fails(reshape, operands)
-        and not _ShapeReader(info, identities, {}, copies).fails(reshape, operands)
-        for reshape, operands in shapes
+        _ShapeReader(info, identities, successors, copies).fails(reshape)
+        and not _ShapeReader(info, identities, {}, copies).fails(reshape)
+        for reshape in _find_reshapes(successors, info)
         for copies in (True, False)
     )
 
 
-def _find_computed_shapes(
-    values: Mapping[ir.Value, ir.Value], info: ValueInfo, identities: Identities
-) -> Iterator[tuple[ir.Node, Sequence[ir.Value | None]]]:
-    """Yield each Reshape whose shape depends on one of `values`, and the operands of the Concat that computes it.
-
-    A shape that no Concat computes, or that has other readers, is the only operand.
-    """
+def _find_reshapes(values: Mapping[ir.Value, ir.Value], info: ValueInfo) -> Iterator[ir.Node]:
+    """Yield each Reshape whose shape depends on one of `values`."""
     pending, visited = list(values), set()
     while pending:
         value = pending.pop()
@@ -57,10 +51,7 @@ def _find_computed_shapes(
         visited.add(value)
         for use in value.uses():
             if use.idx == SHAPE_INPUT and is_valid_operator(use.node, "Reshape"):
-                shape = identities.source_of(value)
-                concat = shape.producer()
-                is_joined = is_valid_operator(concat, "Concat") and count_uses(shape) == 1
-                yield use.node, concat.inputs if concat is not None and is_joined else [shape]
+                yield use.node
             else:
                 pending += use.node.outputs
 
@@ -87,10 +78,16 @@ class _ShapeReader:
     successors: Mapping[ir.Value, ir.Value]
     copies: bool
 
-    def fails(self, reshape: ir.Node, operands: Sequence[ir.Value | None]) -> bool:
-        """Return whether onnxruntime joins `operands` to a constant with which the Reshape may fail at size 0."""
-        data = reshape.inputs[0]
-        sizes = None if data is None else self.info.sizes.get(data)
+    def fails(self, reshape: ir.Node) -> bool:
+        """Return whether onnxruntime makes the shape of a Reshape a constant with which it may fail at size 0."""
+        data, written = reshape.inputs
+        if data is None or written is None:
+            return False
+        sizes, shape = self.info.sizes.get(data), self._resolve(written)
+        concat = shape.producer()
+        # Of a Concat with other readers, only the elements count, if they follow from constants.
+        is_joined = is_valid_operator(concat, "Concat") and count_uses(shape) == 1
+        operands = concat.inputs if concat is not None and is_joined else [written]
         allows_zero = may_allow_zero(reshape)
         elements: list[int | None] = []
         for operand in operands:
