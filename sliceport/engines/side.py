@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sliceport.defects.engines import REPORTED_TITLES
 from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
@@ -99,6 +99,10 @@ class Side:
     def title(self) -> str:
         """The name of the engine, with its options and version."""
         return f"{self} {self.engine.version()}"
+
+    def in_declared_types(self) -> Side:
+        """Return this side, computing in the types that models declare, unless its options say otherwise."""
+        return replace(self, options={**getattr(self.engine, "exact_options", {}), **self.options})
 
     def run(self, model: WholeModel, inputs: Mapping[str, Array]) -> dict[str, Value]:
         """Run a model, or read the kept result of an earlier run. Return the outputs by name.

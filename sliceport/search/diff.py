@@ -264,11 +264,31 @@ class _Comparison:
             unsteady = self._find_unsteady(run)
             if unsteady is not None:
                 notes.append(f"{unsteady} gives different results in two equal runs, so no node is searched for")
-            else:
+            elif not self._search_in_declared_types(run, report, parts, notes):
                 self._find_parts(run, report.failures, parts, notes)
         except BudgetSpent as error:
             notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
+
+    def _search_in_declared_types(self, run: _Run, report: DiffReport, parts: list[Part], notes: list[str]) -> bool:
+        """Search on engines that compute in the types that the model declares, unless their options say otherwise.
+
+        If all outputs are right there, add a note instead of parts. Return whether there was such a search.
+        """
+        exact = replace(self, good=self.good.in_declared_types(), bad=self.bad.in_declared_types())
+        if exact == self:
+            return False
+        exact_run = replace(run, actual=exact._run_second(run.inputs), expected=exact._run_first(run.inputs))
+        exact_report = exact._compare(exact_run)
+        if bool(exact_report.failed) != bool(report.failed):  # what runs in one type need not run in another
+            return False
+        if not exact_report.is_equal:
+            exact._find_parts(exact_run, exact_report.failures, parts, notes)
+        else:
+            old, new = next(pair for pair in ((self.bad, exact.bad), (self.good, exact.good)) if pair[0] != pair[1])
+            default = f"a narrower type decides, in which {old} computes by default on this machine"
+            notes.append(f"{default}: with {new}, all outputs are equal or close")
+        return True
 
     def _find_unsteady(self, run: _Run) -> Side | None:
         """Run both engines again. Return the engine whose result differs (`bad` if both do); None if neither does."""
