@@ -652,7 +652,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def run(*arguments: Any) -> dict[str, Any]:
         outputs = original(*arguments)
-        return outputs if "precision" in arguments[-1] else {name: array * 1.01 for name, array in outputs.items()}
+        return outputs if "precision" in arguments[-1] else {name: np.asarray(array) * 1.01 for name, array in outputs.items()}
 
     original = Faulty.run_model
     monkeypatch.setattr(Faulty, "run_model", run)
