@@ -22,7 +22,9 @@ def count_statement_lines(text: str) -> int:
     """Return the number of lines of Python code that are no docstring, comment or import."""
     free: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        is_text = (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        )
         if is_text or isinstance(node, ast.Import | ast.ImportFrom):
             free.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines: set[int] = set()

@@ -19,7 +19,7 @@ from onnx_ops.model.nodes import constant
 from onnx_ops.passes import rewrite, simplify
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.runnable import Runnable
-from sliceport.verdict.verification import find_inputs_that_run
+from sliceport.engines.inputs import find_inputs_that_run
 
 ROOT = Path(__file__).parents[1]
 ZOO = ROOT.parent / "shared" / "zoo"  # more models, if this folder exists
@@ -153,7 +153,7 @@ def read_models(
         if is_trained:
             train(proto)
         network = Runnable(proto, from_proto(proto))
-        arrays, _ = find_inputs_that_run(network, onnxruntime_cpu.side(), shapes, {}, 0)
+        arrays = find_inputs_that_run(network, onnxruntime_cpu.side(), shapes, {}, 0).arrays
         if any(array.dtype.kind == "V" or array.dtype.name == "bfloat16" for array in arrays.values()):
             print(f"{path.name:36} not compared: onnxruntime does not accept its inputs as NumPy arrays")
             continue

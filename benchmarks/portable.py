@@ -44,10 +44,8 @@ import sliceport
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.runnable import read_complete_model
 from sliceport.defects.profiles import PROFILES
-from sliceport.engines.sizes import choose_sizes
+from sliceport.engines.inputs import find_inputs_that_run
 from sliceport.errors import SliceportError
-from sliceport.formats import declared_shapes
-from sliceport.verdict.verification import find_inputs_that_run
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
@@ -112,8 +110,8 @@ def read_models(folders: list[Path]) -> Iterator[Case]:
     for path, shapes in exports + [(path, {}) for folder in folders for path in sorted(folder.glob("*.onnx"))]:
         try:
             network = read_complete_model(path)
-            chosen = {**choose_sizes(declared_shapes(path)), **shapes}
-            inputs, expected = find_inputs_that_run(network, onnxruntime_cpu.side(), chosen, {}, 0)
+            found = find_inputs_that_run(network, onnxruntime_cpu.side(), shapes, {}, 0)
+            inputs, expected = found.arrays, found.outputs
             outputs = [expected[output.name] for output in network.proto.graph.output]
             arrays = [value for value in outputs if isinstance(value, np.ndarray)]
             model = with_sizes(onnx.load(path), inputs)

@@ -4,10 +4,10 @@ Each export in models/ and each model in the given folders runs whole on the rea
 that the provider lacks run on the CPU provider. The outputs are compared with those of the CPU provider alone. The
 hardened model then runs on the same inputs, and is compared with the same values. Each of the two verdicts is one of
 
-    right         it runs, and every output is within the tolerance of `sliceport directml run`
+    right         it runs, and every output is within the tolerance of `sliceport diff`
     wrong         it runs, and an output differs
     refused       the provider refuses at least one node, or the nodes together
-    ends          the process ends
+    ends          the process of the provider ends
     not compiled  this adapter cannot compile the shader of a node, and there is no other finding
 
 The hardened model also runs on the CPU provider, and is compared with the original there. `--json` stores the largest
@@ -33,16 +33,9 @@ import onnx
 import onnxruntime
 
 import sliceport
-from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.directml_provider import open_provider
-from onnx_ops.verify.find_nodes import CANNOT_COMPILE
-from onnx_ops.verify.run_model import run_on
-from onnx_ops.verify.runnable import read_complete_model
-from sliceport.device import Device
-from sliceport.engines.model_run import ModelRun
 from sliceport.errors import SliceportError
-from sliceport.verdict.difference import compare_values
-from sliceport.verdict.verification import find_inputs_that_run, run_whole_model
+from sliceport.search.report import DiffReport
 
 MODELS = Path(__file__).parents[1] / "models"
 VERDICTS = ("right", "wrong", "refused", "ends", "not compiled")
@@ -91,43 +84,34 @@ def models_in(folder: Path, shapes: Shapes) -> Iterator[tuple[Path, Shapes]]:
         yield path, {name: sizes for name, sizes in shapes.items() if name in is_open}
 
 
-def judge(run: ModelRun) -> tuple[str, str]:
-    """Return the verdict on a run, and the number of findings by operator and verdict."""
-    kinds = [kind_of(finding.kind, finding.message) for finding in run.findings]
-    operators = [finding.op_type or "model" for finding in run.findings]
+def judge(report: DiffReport) -> tuple[str, str]:
+    """Return the verdict on a report, and the number of its parts by operator and verdict."""
+    if report.is_equal:
+        return "right", ""
+    if not report.failed:
+        kinds = ["wrong"] * max(len(report.parts), 1)
+    else:
+        failures = [part.case.failure.kind for part in report.parts] or [report.failures[0].kind]
+        kinds = [{"adapter": "not compiled", "crash": "ends"}.get(kind, "refused") for kind in failures]
+    operators = [part.case.culprit.op_type for part in report.parts] or ["model"]
     reasons = Counter(f"{operator}: {kind}" for operator, kind in zip(operators, kinds, strict=True))
-    verdict = next((kind for kind in ("wrong", "ends", "refused", "not compiled") if kind in kinds), "right")
+    verdict = next(kind for kind in ("wrong", "ends", "refused", "not compiled") if kind in kinds)
     return verdict, ", ".join(f"{count} {reason}" for reason, count in reasons.items())
 
 
-def kind_of(kind: str, message: str) -> str:
-    """Return the verdict on a finding. A known defect that a refusal hides counts as refused."""
-    if kind == "different":
-        return "wrong"
-    if CANNOT_COMPILE in message:
-        return "not compiled"
-    return "ends" if "host program ended" in message else "refused"
-
-
-def measure(dml: Device, path: Path, shapes: Shapes, folder: Path) -> Row:
+def measure(path: Path, shapes: Shapes, folder: Path) -> Row:
     """Run a network as exported and hardened. The hardened network is written into `folder`.
 
     Raises:
-        SliceportError: The network cannot be read, hardened or written, the CPU provider does not run it, or the device
-            cannot be asked.
+        SliceportError: The network cannot be read, hardened or written, or the CPU provider does not run it.
     """
-    network = read_complete_model(path)
-    inputs, expected = find_inputs_that_run(network, onnxruntime_cpu.side(), shapes, {}, 0)
-    before = run_on(dml, network, inputs, expected, locates=False)
+    before = sliceport.diff(path, on="onnxruntime-dml", input_shapes=shapes)
     result = sliceport.harden(path, folder / path.name, target="onnxruntime-dml")
-    hardened = read_complete_model(folder / path.name)
-    is_changed = hardened.proto != network.proto
-    after = run_on(dml, hardened, inputs, expected, locates=False) if is_changed else before
-    if after.findings:  # only the reasons in the row need the nodes, whose search takes long
-        after = run_on(dml, hardened, inputs, expected, locates=True)
-    on_cpu = run_whole_model(onnxruntime_cpu.side(), hardened, inputs) if is_changed else expected
-    cpu_diffs = [compare_values(name, on_cpu[name], expected[name], None) for name in expected]
-    relatives = [diff.relative if diff.status != "different" else float("inf") for diff in cpu_diffs]
+    is_changed = result.changes.is_changed
+    after = sliceport.diff(folder / path.name, on="onnxruntime-dml", input_shapes=shapes) if is_changed else before
+    level = "onnxruntime-cpu:level=none"
+    pair = sliceport.diff(path, folder / path.name, on=level, against=level, input_shapes=shapes)
+    relatives = [each.relative if not each.kind else float("inf") for each in pair.outputs]
     changes = Counter(change["op"] for change in result.to_json()["changes"])
     rewritten = ", ".join(f"{count} {op}" for op, count in changes.items())
     return Row(path.name, judge(before)[0], rewritten, *judge(after), max(relatives, default=0.0))
@@ -146,11 +130,12 @@ def main() -> None:
     cases = [case for case in cases if not options.only or any(name in case[0].name for name in options.only)]
     rows: list[Row] = []
     without_verdict: dict[str, str] = {}
-    with open_provider() as dml, tempfile.TemporaryDirectory() as folder:
+    with open_provider() as dml:
         facts = dml.facts()
+    with tempfile.TemporaryDirectory() as folder:
         for path, shapes in cases:
             try:
-                row = measure(dml, path, shapes, Path(folder))
+                row = measure(path, shapes, Path(folder))
             except SliceportError as error:
                 without_verdict[path.name] = str(error)
                 continue

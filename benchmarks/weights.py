@@ -1,8 +1,8 @@
 """Memory for weights on the real DirectML: `python benchmarks/weights.py`.
 
-The models have MatMuls with external weights of 16 MiB each. Each runs by `sliceport directml run`, and the benchmark
-prints the peak memory of all processes together, without mapped files, and the line through these peaks: memory for
-each byte of weights, and memory that does not depend on them.
+The models have MatMuls with external weights of 16 MiB each. Each runs by `sliceport diff --on onnxruntime-dml`. The
+benchmark prints the peak memory of all processes together, without mapped files, and the line through these peaks:
+memory for each byte of weights, and memory that does not depend on them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def main() -> None:
         for count in options.counts:
             path = Path(folder) / f"weights_{count}.onnx"
             write_model(path, count)
-            peak, seconds, used = measure([sys.executable, "-m", "sliceport", "directml", "run", str(path)])
+            peak, seconds, used = measure(
+                [sys.executable, "-m", "sliceport", "diff", str(path), "--on", "onnxruntime-dml"]
+            )
             path.with_suffix(".bin").unlink()
             peaks.append(peak)
             size = count * WEIGHT_BYTES / 2**30

@@ -48,8 +48,9 @@ from onnx_ops.model.nodes import (
     read_ints,
     sizes_of,
 )
+from onnx_ops.model.placement import drop_directml_on_cpu
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
+from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView, static_sizes
 from onnx_ops.model.walk import graphs_in, scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
@@ -132,7 +133,7 @@ class _Checker:
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
 
     def run(self) -> Iterator[NodeFinding]:
-        """Yield the finding of `_find_misdeclared`, if any, and then all other findings in the order of the nodes.
+        """Yield the findings of `_find_misdeclared`, and then all other findings in the order of the nodes.
 
         A node of a function has a copy for each call of the function. Equal findings about its copies are yielded once.
         """
@@ -150,7 +151,7 @@ class _Checker:
                 yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
 
     def _find_misdeclared(self) -> Iterator[NodeFinding]:
-        """Report the first node that declares a wrong size for an output, or for an input of its body.
+        """Report each node that declares a wrong size for an output, or for an input of its body.
 
         A size is wrong if it is a number but depends on open sizes of the model's inputs, or if it contradicts a shape
         from the user.
@@ -164,7 +165,6 @@ class _Checker:
             if is_misdeclared or any(value.name in self._contradicted for value in values):
                 name = self._view.written_name(node)
                 yield NodeFinding(onnxruntime_defects.FIXED_SIZE, name, node.op_type, "defect", "", scope)
-                return
 
     def _check(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
         """Find broken rules, defects and fragility of a node. `scope` is its scope by `scoped_nodes`."""
@@ -174,7 +174,7 @@ class _Checker:
             body_inputs = [value for body in graphs_in(node) for value in body.inputs]
             resized = [self._facts.get(value, NO_FACTS).is_resized for value in body_inputs]
             shapes = zip(self._body_sizes[id(node)], _body_input_sizes(node), resized, strict=True)
-            yield from _with_reports(loop_defects(shapes))
+            yield from ((defect, "defect", "") for defect in loop_defects(shapes))
         elif is_valid_operator(node, *_CHECKED_OPERATORS):
             with suppress(InvalidSlice, DynamicSlice):  # an attribute has a wrong type or an unknown value
                 yield from self._check_other(scope, node)
@@ -189,21 +189,21 @@ class _Checker:
         if node.op_type == "Reshape" and len(inputs) > 1:
             data, shape = inputs
             target = reshape_entries(shape, self._find_constant_elements)
-            yield from _with_reports(reshape_defects(node, target))
+            yield from _with_reports(node, reshape_defects(node, target))
             if not scope and not read_int(node, "allowzero", 0):  # in a body, the node may not run if the size is 0
                 yield from self._check_reshape(data, target)
         elif node.op_type in MATMULS:
             left, right = (node.inputs[index] for index in MATMULS[node.op_type])
             if left is not None and right is not None:
-                yield from _with_reports(matmul_defects([sizes_of(left), sizes_of(right)], right.dtype))
+                yield from _with_reports(node, matmul_defects([sizes_of(left), sizes_of(right)], right.dtype))
         elif node.op_type == "ConstantOfShape":
             elements = read_elements(inputs[0], MAX_AXES)
             elements = self._find_constant_elements(inputs[0]) if elements is None else elements
-            yield from _with_reports(constant_of_shape_defects(elements))
+            yield from _with_reports(node, constant_of_shape_defects(elements))
         elif node.op_type == "Einsum":
-            yield from _with_reports(einsum_defects(node))
+            yield from _with_reports(node, einsum_defects(node))
         elif node.op_type == "ConvTranspose":
-            yield from _with_reports(conv_transpose_defects(node, self._opset))
+            yield from _with_reports(node, conv_transpose_defects(node, self._opset))
         elif node.op_type == "Squeeze" and self._opset < _UNSORTED_AXES_OPSET:
             axes = list(read_ints(node, "axes") or ())
             if axes != sorted(axes):
@@ -257,7 +257,7 @@ class _Checker:
             # A parameter may be unknown. `check_node` stops there, so a later parameter may be wrong, too.
             with suppress(InvalidSlice, DynamicSlice):
                 fused = fused_slice_defects(node, self._opset, known_data_shape(node), _data_of(node).dtype)
-                yield from _with_reports(fused)
+                yield from _with_reports(node, fused)
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
     def _check_slice(self, node: NodeView) -> _Findings:
@@ -270,13 +270,13 @@ class _Checker:
         try:
             spec = slice_spec(node, self._opset)
             bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # `check_node` assumes the same rank
-            yield from _with_reports(slice_defects(node, self._opset, sizes))
+            yield from _with_reports(node, slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
             yield from _check_computed_parameters(node)
             return
         if not bounds and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
-        yield from _with_reports(self._find_reported(spec, bounds, sizes))
+        yield from _with_reports(node, self._find_reported(spec, bounds, sizes))
         for axis, (start, _, step) in bounds.items():
             name = self._open_sizes.name(data, axis)
             # A start of -1 is on every axis that is not empty. A start of INT32_MIN or less is not only fragile:
@@ -315,7 +315,10 @@ class _Checker:
         """
         data = _data_of(node)
         sizes = sizes_of(data)
-        yield from _with_reports(split_defects(node, self._opset, sizes))
+        for defect, kind, detail in _with_reports(node, split_defects(node, self._opset, sizes)):
+            # The provider fuses only nodes whose sizes are all known when the model is loaded.
+            is_fused = defect != onnxruntime_defects.ONE_PART_GATES_ANOTHER or static_sizes(sizes) is not None
+            yield (defect, kind, detail) if is_fused else (defect, "fragile", self._describe_open_sizes(data))
         if self._opset < SPLIT_INPUT_OPSET:
             yield REPORTED["split below opset 13"], "defect", ""
         if self._opset >= NUM_OUTPUTS_OPSET:
@@ -342,6 +345,14 @@ class _Checker:
         if "num_outputs" in node.attributes and len(set(part_sizes)) > 1:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
+    def _describe_open_sizes(self, data: ValueView) -> str:
+        """Return when a defect shows that needs fixed sizes, for a node of data whose sizes are not all known."""
+        names = [self._open_sizes.name(data, axis) for axis in range(len(data.shape or ()))]
+        text = " and ".join(dict.fromkeys(filter(None, names)))
+        if text:
+            return f"right while {text} is open, wrong once all sizes are fixed"
+        return f"wrong once all sizes of {data.name!r} are fixed, which --input-shapes or value_info would tell"
+
 
 def _data_of(node: NodeView) -> ValueView:
     """Return the first input of a node that `check_node` accepts."""
@@ -355,10 +366,13 @@ def _body_input_sizes(loop: NodeView) -> list[Sizes | None]:
     return [sizes_of(value) for body in graphs_in(loop) for value in body.inputs]
 
 
-def _with_reports(defects: Defects) -> _Findings:
-    """Yield a finding for each defect, followed by the `REPORTED` defects of other engines with the same trigger."""
+def _with_reports(node: NodeView, defects: Defects) -> _Findings:
+    """Yield a finding for each defect, followed by the `REPORTED` defects of other engines with the same trigger.
+
+    Defects of the DirectML provider are left out if the provider leaves the node to the CPU.
+    """
     for defect in defects:
-        yield defect, "defect", ""
+        yield from ((each, "defect", "") for each in drop_directml_on_cpu(node, (defect,), lambda value: value.dtype))
         for report in _WITH_REPORTS.get(defect.id, ()):
             yield report, "defect", ""
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import unknown_name
 from sliceport.formats import Path, Result
+from sliceport.wording import spell
 
 if TYPE_CHECKING:
     import onnx
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from sliceport.checking import NodeFindings
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
-    from sliceport.engines.model_run import ModelRun
     from sliceport.verdict.verification import Verification
 
 
@@ -109,12 +110,6 @@ class ONNX:
 
         return compare(model, **options)
 
-    def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:
-        """Run a model on the DirectML provider; see `onnx_ops.verify.run_model`."""
-        from onnx_ops.verify.run_model import run_model
-
-        return run_model(model, against=against, **options)
-
     def open_graph(self, model: Any) -> OnnxGraph:
         """Read a model for `diff`, which runs parts of it. See `read_complete_model` for the errors."""
         import gc
@@ -181,14 +176,17 @@ class ONNX:
             may_add_in_another_order,
         )
         from onnx_ops.verify.verify import verify_rewriting
-        from onnx_ops.verify.verify_directml import verify_hardening
 
-        verifiers: dict[str, Callable[..., Verification]]
-        verifiers = {"onnxruntime-cpu": verify_rewriting, "onnxruntime-dml": verify_hardening}
         engine = options.get("verify", False)  # False to verify nothing, True for the default engine, or a name
-        if not isinstance(engine, bool) and engine not in verifiers:
-            raise unknown_name("verify", engine, list(verifiers))
-        verify = verify_rewriting if isinstance(engine, bool) else verifiers[engine]
+        if not isinstance(engine, bool) and engine not in ("onnxruntime-cpu", "onnxruntime-dml"):
+            raise unknown_name("verify", engine, ["onnxruntime-cpu", "onnxruntime-dml"])
+        verify: Callable[..., Verification] = verify_rewriting
+        if engine == "onnxruntime-dml":
+            from sliceport.engines.side import read_side
+
+            side = read_side(engine, self.name, spell("verify", "--verify"))
+            side.engine.version()  # raises an error if DirectML is not installed
+            verify = partial(verify_rewriting, target=side)
         if target in PROFILES:
             return _harden_portably(model, output, PROFILES[target], verify, options)
         return _change(
@@ -216,9 +214,8 @@ def _harden_portably(
         build_form_report,
         enforce_standard_reading,
         harden_portably,
-        prepend_note,
-        was_opset_raised,
     )
+    from sliceport.hardening import Hardening
 
     def verify_chosen_reading(source: CheckedModel, file: Path, **run_options: Any) -> Verification:
         if options.get("read_as") != "standard":
@@ -242,11 +239,12 @@ def _harden_portably(
         )
 
     result = attempt(raises_opset=True)
-    if result.is_written or not was_opset_raised(result.changes):
+    if result.is_written or not (isinstance(result.changes, Hardening) and result.changes.is_prepared):
         return result
     result = attempt(raises_opset=False)
+    assert isinstance(result.changes, Hardening)
     note = "the operator set stays as it is, because the model with the later operator set failed the verification"
-    return replace(result, changes=prepend_note(result.changes, note))
+    return replace(result, changes=replace(result.changes, notes=(note, *result.changes.notes)))
 
 
 def _change(
@@ -282,6 +280,7 @@ def _change(
     from onnx_ops.model.io import clone_sorted, data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
     from onnx_ops.model.read import is_onnx_ir
     from onnx_ops.verify.verify import write_verified
+    from sliceport.verdict.verification import NOTHING_CHANGED
 
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")
     must_verify, overwrite = bool(options.get("verify")), options.get("overwrite", False)
@@ -289,15 +288,17 @@ def _change(
     # For an onnx-ir model, only a verification needs `checked`: it compares the result with the original model.
     checked = None if is_ir and not must_verify else read_to_change(model)
     # This branch avoids onnx-ir, which takes long to load. It excludes data files, which `write_proto` would not copy.
-    if checked is not None and not (must_verify or checked.findings.data_files or can_change(checked.proto)):
+    if checked is not None and not (is_ir or checked.findings.data_files or can_change(checked.proto)):
         if output is not None:
             write_proto(checked.proto, output, overwrite=overwrite)
-        return Result(report_nothing(), model=None if is_path(model) else checked.proto)
+        return Result(
+            report_nothing(), NOTHING_CHANGED if must_verify else None, None if is_path(model) else checked.proto
+        )
     copied = clone_sorted(model) if is_ir or checked is None else to_ir(checked)  # a clone shares the weights
-    verification = None
+    verification = NOTHING_CHANGED if must_verify else None
     with data_closed(copied), nullcontext("") if output else TemporaryDirectory(prefix="sliceport-") as scratch:
         changed, report = change(copied)
-        if must_verify:
+        if must_verify and report.is_changed:
             assert checked is not None
             file = os.path.join(scratch, "model.onnx") if output is None else output
             run_options = {name: options[name] for name in ("input_shapes", "inputs", "seed") if name in options}

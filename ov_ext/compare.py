@@ -12,7 +12,7 @@ from ov_ext.engines import EVALUATE, OURS
 from ov_ext.files import read_with_shapes
 from ov_ext.one_node import OneNode
 from ov_ext.openvino_lock import with_openvino_lock
-from ov_ext.read import read_slicing_nodes, slicing_nodes
+from ov_ext.read import input_dims, read_slicing_nodes, slicing_nodes
 from sliceport.arguments import is_path
 from sliceport.defects.engines import OPENVINO
 from sliceport.directml.elements import ELEMENT_BITS
@@ -22,8 +22,10 @@ from sliceport.directml.lower import lower_nodes
 from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, Report, add_defects, compare_node, reproducing_command, takes_part
 from sliceport.engines.engine import Engine, TensorBytes
+from sliceport.engines.inputs import announce_sizes
 from sliceport.engines.registry import choose_engines
-from sliceport.errors import ModelError
+from sliceport.engines.sizes import InputShapes, sizes_to_try
+from sliceport.errors import ModelError, UsageError
 from sliceport.formats import formats
 from sliceport.slicing import SplitSpec
 
@@ -54,7 +56,7 @@ def compare(
         ModelError, MemoryError: See `read_model`.
     """
     engines = choose_engines(executors, formats()["openvino"])
-    prepared = read_with_shapes(model, input_shapes)
+    prepared, shapes = _read_with_sizes(model, input_shapes or {})
     program = lower_nodes(read_slicing_nodes(prepared), Options.of(feature_level=feature_level))
     comparisons: list[Comparison] = []
     for lowered, (_, node_in_model) in zip(program.nodes, slicing_nodes(prepared), strict=True):
@@ -67,12 +69,24 @@ def compare(
             comparisons += _compare_node(lowered, OneNode(lowered.resolved, node_in_model), node_engines, seed)
     command = reproducing_command(
         model if is_path(model) else "MODEL",
-        input_shapes=input_shapes or {},
+        input_shapes=shapes,
         feature_level=program.feature_level,
         seed=seed,
         executors=None if executors is None else (OPENVINO, *(engine.name for engine in engines)),
     )
     return Report(tuple(comparisons), program, f"{OPENVINO} {ov.__version__}", command)
+
+
+def _read_with_sizes(model: Any, shapes: InputShapes) -> tuple[ov.Model, InputShapes]:
+    """Read a model with these shapes, and with chosen sizes that fit it for other open inputs. Return it with both."""
+    prepared = read_with_shapes(model, shapes)
+    for sizes in sizes_to_try(input_dims(prepared), {}):
+        if sizes.chosen:
+            with suppress(UsageError, ModelError):  # OpenVINO infers all shapes, and some sizes do not fit
+                prepared = read_with_shapes(model, {**shapes, **sizes.chosen})
+                announce_sizes(sizes.chosen)
+                return prepared, {**shapes, **sizes.chosen}
+    return prepared, shapes
 
 
 def _compare_node(

@@ -19,7 +19,7 @@ from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import ModelError, UsageError, unknown_name
 from sliceport.formats import ManyFiles, Path, Result, format_of
 from sliceport.sandbox.place import refuse_data_files
-from sliceport.verdict.verification import verify_or_refuse
+from sliceport.verdict.verification import NOTHING_CHANGED, verify_or_refuse
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ov_ext.ov_graph import OpenVINOGraph
     from sliceport.checking import NodeFindings
     from sliceport.engines.comparison import Report
-    from sliceport.engines.model_run import ModelRun
     from sliceport.verdict.verification import Verification
 
 
@@ -121,10 +120,6 @@ class OpenVINO:
 
         return OpenVINOGraph(ov_model)
 
-    def run_on_directml(self, model: Path, **_: Any) -> ModelRun:
-        """Raise UsageError, because DirectML does not run IR."""
-        raise UsageError(f"onnxruntime's DirectML provider runs ONNX models, not OpenVINO IR, got '{model}'.")
-
     def rewrite(self, model: Any, *_: Any, **__: Any) -> Result:
         """Raise UsageError, because `rewrite` accepts only ONNX models."""
         description = f"'{model}'" if is_path(model) else type(model).__name__
@@ -161,13 +156,15 @@ class OpenVINO:
             _check_keeps_data(model, output)
         progress.say(f"rewriting {model if is_path(model) else 'the model'}")
         hardened, notes = _read_or_rewrite(model)
-        report = replace(harden(hardened), notes=notes)
+        report = replace(harden(hardened), notes=notes, is_prepared=bool(notes))
         verification: Verification | None = None
 
         def verify_changed(changed: ov.Model) -> bool:
             """Return whether to keep the model. With `verify`, verify it first, which may raise NotVerified."""
             nonlocal verification
-            if verify:
+            if verify and not report.is_changed:
+                verification = NOTHING_CHANGED
+            elif verify:
                 verification = verify_or_refuse(lambda: verify_hardening(model, changed, **options))
             return verification is None or verification.is_equal
 

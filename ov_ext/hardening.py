@@ -72,7 +72,10 @@ def harden(model: ov.Model) -> Hardening:
 
     replace_nodes(model, replacement_of)
     note_operators(model)
-    return Hardening(OPENVINO_CPU, ov.__version__, node_count, tuple(changes), tuple(invalid))
+    is_extended = any((change.replacement or "").startswith("ov_ext.") for change in changes)
+    extension = "ov_ext.register" if is_extended else ""
+    report = (OPENVINO_CPU, ov.__version__, node_count, tuple(changes), tuple(invalid))
+    return Hardening(*report, extension=extension)
 
 
 def _build_replacement(

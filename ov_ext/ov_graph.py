@@ -15,14 +15,14 @@ from openvino.op.util import MergedInputDescription, SliceInputDescription
 from ov_ext.checking import check
 from ov_ext.files import read_model_bytes
 from ov_ext.openvino_lock import with_openvino_lock
-from ov_ext.read import name_of
+from ov_ext.read import dims_of, name_of
 from ov_ext.static_values import as_constant
 from ov_ext.tensors import numpy_type, to_array
 from sliceport.arguments import load_array
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.inputs import DeclaredInput, make_inputs
-from sliceport.engines.sizes import InputShapes
+from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import UsageError
 from sliceport.search.graph import Body, GraphNode, Runner
 
@@ -57,6 +57,8 @@ class OpenVINOGraph:
     """
 
     format = "openvino"
+    default_against, example_engine = "openvino:nodes", "openvino-cpu"
+    size_factors: Sequence[int] = ()
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
@@ -141,6 +143,11 @@ class OpenVINOGraph:
         for i, result in enumerate(model.get_results()):
             result.set_friendly_name(f"result {i}")
         return serialize(model, tuple(inputs), tuple(outputs))
+
+    @property
+    def declared_shapes(self) -> DeclaredShapes:
+        """The declared shapes of `inputs`."""
+        return {name: dims_of(port) for name, port in zip(self.inputs, self._model.inputs, strict=True)}
 
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int

@@ -124,9 +124,14 @@ def _find_constants(model: ov.Model) -> set[int]:
 
 
 def input_dims(model: ov.Model) -> dict[str, list[int | range | None] | None]:
-    """Map the name of each input to its sizes; see `_declared_dim`. An input of open rank maps to None."""
-    shapes = {name_of(value): value.get_partial_shape() for value in model.inputs}
-    return {name: list(map(_declared_dim, shape)) if shape.rank.is_static else None for name, shape in shapes.items()}
+    """Map the name of each input to its sizes; see `dims_of`."""
+    return {name_of(value): dims_of(value) for value in model.inputs}
+
+
+def dims_of(value: ov.Output) -> list[int | range | None] | None:
+    """Return the sizes of a value; see `_declared_dim`. Return None for an open rank."""
+    shape = value.get_partial_shape()
+    return list(map(_declared_dim, shape)) if shape.rank.is_static else None
 
 
 def _declared_dim(dim: ov.Dimension) -> int | range | None:

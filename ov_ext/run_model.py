@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import openvino as ov
 
 from ov_ext.error_text import last_sentence
 from ov_ext.files import read_model_bytes
-from ov_ext.tensors import to_array, to_tensor
+from ov_ext.tensors import numpy_type, to_array, to_tensor
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError
 
@@ -35,7 +36,7 @@ def run_model(
     try:
         if len(model.outputs) != len(whole.outputs):
             raise ModelError(f"OpenVINO reads {len(model.outputs)} outputs, but the model has {len(whole.outputs)}.")
-        names = _match_inputs(model, whole.inputs)
+        names = _match_inputs(model, whole.inputs, inputs)
         tensors = [to_tensor(inputs[n], port.get_element_type()) for n, port in zip(names, model.inputs, strict=True)]
         results = compute(model, tensors)
         outputs = {name: to_array(tensor) for name, tensor in zip(whole.outputs, results, strict=True)}
@@ -44,14 +45,33 @@ def run_model(
     return {name: array for name, array in outputs.items() if array is not None}
 
 
-def _match_inputs(model: ov.Model, names: Sequence[str]) -> Sequence[str]:
-    """Return the name from `names` for each input of `model`. OpenVINO drops ONNX inputs that no node reads."""
+def _match_inputs(model: ov.Model, names: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]]) -> list[str]:
+    """Return the name from `names` for each input of `model`. OpenVINO drops ONNX inputs that no node reads.
+
+    An input may lack its name: OpenVINO also gives inputs no names, or that of another value, as of a Dropout's output.
+    Such inputs are matched by order and, if there are more names than inputs, by element type and shape.
+
+    Raises:
+        ModelError: The names do not fit in exactly one way.
+    """
     matches = [next((name for name in names if name in port.get_names()), "") for port in model.inputs]
-    if "" not in matches and len(set(matches)) == len(matches):
-        return matches
-    if len(matches) != len(names):
+    matches = [name if matches.index(name) == i else "" for i, name in enumerate(matches)]
+    nameless = [port for port, name in zip(model.inputs, matches, strict=True) if not name]
+    rest = [name for name in names if name not in matches]
+
+    def fits(port: ov.Output, name: str) -> bool:
+        has_shape = port.get_partial_shape().compatible(ov.PartialShape(arrays[name].shape))
+        return has_shape and numpy_type(port.get_element_type()) == arrays[name].dtype
+
+    orders = [
+        order
+        for order in combinations(rest, len(nameless))
+        if len(order) == len(rest) or all(map(fits, nameless, order))
+    ]
+    if len(orders) != 1:
         raise ModelError(f"OpenVINO reads {len(matches)} inputs, but the model has {len(names)}.")
-    return names  # Inputs without tensor names of their own are matched by position.
+    unmatched = iter(orders[0])
+    return [name or next(unmatched) for name in matches]
 
 
 def infer(model: ov.Model, tensors: list[ov.Tensor], options: Mapping[str, str]) -> list[ov.Tensor]:

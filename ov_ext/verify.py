@@ -22,9 +22,10 @@ from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Side, read_side
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import InvalidSlice, ModelError
-from sliceport.formats import declared_shapes, format_of
-from sliceport.search.graph import Graph, only_moves
-from sliceport.search.setup import DEFAULT_AGAINST, match_names, open_graph
+from sliceport.formats import format_of
+from sliceport.search.diff import name_deciding_node
+from sliceport.search.graph import Graph, find_static_values, only_moves
+from sliceport.search.setup import match_names, open_graph
 from sliceport.verdict.difference import Tolerance, tolerance_of
 from sliceport.verdict.verification import Trial, Verification, Verifier
 from sliceport.wording import format_findings
@@ -68,12 +69,14 @@ def verify_hardening(
     engines = model_engines()
     plugin, evaluate = Side(engines[OPENVINO_CPU], {"precision": "f32"}), Side(engines[OPENVINO], {})
     format_ = format_of(before)
+    original: Graph
     graph_before: Graph
     if format_.name == "openvino":
+        original = OpenVINOGraph(read_with_shapes(before))
         graph_before, references = OpenVINOGraph(replace_miscomputed(read_with_shapes(before))), [evaluate, plugin]
     else:
-        graph_before = open_graph(before)
-        references = [read_side(DEFAULT_AGAINST[format_.name], format_.name, "")]
+        original = graph_before = open_graph(before)
+        references = [read_side(original.default_against, format_.name, "")]
     graph_after = OpenVINOGraph(after)
     arrays = dict(inputs or {})
     shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
@@ -81,20 +84,23 @@ def verify_hardening(
     moved = frozenset(name for name in graph_before.outputs if only_moves(graph_before, all_nodes, name))
     names = match_names(graph_before, graph_after)
     for reference in references:
-        verifier = Verifier(graph_before, graph_after, reference, names)
+        verifier = Verifier(graph_before, graph_after, reference, names, fixed=find_static_values(graph_before))
         try:
-            runs = verifier.make_runs(declared_shapes(before), shapes, arrays, seed)
+            runs = verifier.make_runs(shapes, arrays, seed)
             break
         except ModelError:
             if reference is references[-1]:
                 raise
     trials = (
-        Trial(f"on {plugin}", plugin, tolerance_of=_tolerance_as_f32, exact=moved),
-        Trial("by Model.evaluate", evaluate, None, None if reference is evaluate else _tolerance_as_f32, moved),
+        Trial(f"on {plugin}", plugin, _tolerance_as_f32, moved, is_target=True, before=original),
+        Trial(
+            "by Model.evaluate", evaluate, None if reference is evaluate else _tolerance_as_f32, moved, before=original
+        ),
     )
     result = replace(verifier.compare(runs, trials), equality=EQUAL)
+    result = name_deciding_node(result, original, graph_after, reference)
     # Engines read no node of an OpenVINO model differently, so only models of other formats have contested nodes.
-    if result.is_equal or format_.name == "openvino":
+    if format_.name == "openvino" or (result.is_equal and not verifier.noted):
         return result
     contested = [node for node in format_.check(before, input_shapes or {}).nodes if node.defect.is_contested]
     notes = format_findings(

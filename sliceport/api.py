@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from sliceport.defects.profiles import read_form_options
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import UsageError
-from sliceport.formats import Arrays, Path, Result, choose_target, format_of, formats
+from sliceport.formats import Arrays, Path, Result, choose_target, find_converters, format_of
 
 if TYPE_CHECKING:
     from sliceport.checking import CheckReport
@@ -88,19 +87,14 @@ def check(
     names = None if engines is None else tuple(read_names(engines, "engines"))
     selection = Selection(names, read_mapping(engine_versions, "engine_versions", "engines to versions"))
     shapes = read_input_shapes(input_shapes)
-    model_format = format_of(model)
-    checkers = [model_format]
     # If the caller names an engine that can read the file (OpenVINO reads ONNX), the engine's format also checks it.
-    file = os.fspath(model) if is_path(model) else ""
-    for other in formats().values():
-        readers = [engine for engine, suffixes in other.targets.items() if file.endswith(suffixes)]
-        if other is not model_format and any(map(selection.names_engine, readers)):
-            checkers.append(other)
-    reports = [checker.check(model, shapes) for checker in checkers]
+    others, left_out = find_converters(model, selection.names_engine)
+    reports = [checker.check(model, shapes) for checker in (format_of(model), *others)]
     return CheckReport(
         tuple(node for report in reports for node in report.nodes),
         tuple(engine for report in reports for engine in report.engines),
         selection,
+        left_out,
     )
 
 

@@ -15,6 +15,8 @@ from sliceport.shell import join
 
 KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
 """The kinds of findings, in the order of reports; see `Defect.kind`."""
+FAILING: tuple[Kind, ...] = ("invalid", "defect")
+"""The kinds that lead to exit status 1 by default. A fragile node is right for the sizes that most models run with."""
 ALL = "all"
 """The name that stands for every engine in the table of defects, also for those that only reports of users mention."""
 PAGES = "https://github.com/sliceport/sliceport/blob/main/docs/defects"
@@ -60,7 +62,7 @@ class Selection:
 
     Attributes:
         names: The engines and families that the caller named, or `all`; None for all engines that the tests run.
-        versions: Versions by engine or family. Divergences of other versions are left out.
+        versions: Versions by engine or family. The version of any other engine is that of `version_to_judge`.
 
     Raises:
         UsageError: An engine is not known, or a version is not a text that begins with a number.
@@ -93,14 +95,30 @@ class Selection:
         """Whether the caller named an engine or its family; `all` does not count."""
         return any(_is_engine_or_family(engine, name) for name in self.names or ())
 
+    def versions_of(self, engine: str) -> list[str]:
+        """Return the versions of an engine that are judged. A divergence that one of them lacks is left out."""
+        from sliceport.defects.table import version_to_judge  # takes long, and a parser of options does not need it
+
+        versions = [version for name, version in self.versions.items() if _is_engine_or_family(engine, name)]
+        return versions or list(filter(None, [version_to_judge(engine)]))
+
+    def find_unchecked(self, engines: Sequence[str]) -> list[str]:
+        """Return the names for which nothing is checked if the formats look for defects of `engines`."""
+        checked = (*engines, *REPORTED_TITLES)
+        return [
+            name
+            for name in self.names or ()
+            if name != ALL and not any(_is_engine_or_family(each, name) for each in checked)
+        ]
+
     def divergences_of(self, defect: Defect) -> tuple[Divergence, ...]:
         """Return the wrong behaviors that a defect describes for the selected engines and versions."""
         return tuple(filter(self._selects, defect.divergences))
 
     def _selects(self, divergence: Divergence) -> bool:
-        """Return whether a divergence is of a selected engine, and may affect each version given for that engine."""
-        versions = [version for name, version in self.versions.items() if _is_engine_or_family(divergence.engine, name)]
-        return self.has(divergence.engine) and all(map(divergence.may_affect, versions))
+        """Return whether a divergence is of a selected engine, and may affect each judged version of that engine."""
+        engine = divergence.engine
+        return self.has(engine) and all(map(divergence.may_affect, self.versions_of(engine)))
 
 
 def _is_engine_or_family(engine: str, name: str) -> bool:
@@ -124,19 +142,25 @@ class CheckReport(NodeFindings):
 
     Attributes:
         selection: The selected engines.
+        left_out: Engines that are checked only if the caller names them, because they convert the model first.
     """
 
     selection: Selection = Selection()
+    left_out: tuple[str, ...] = ()
 
     @property
     def findings(self) -> tuple[NodeFinding, ...]:
         """The findings that concern the selected engines and versions.
 
-        Invalid nodes are always included, and fragile nodes unless the versions rule out the defect on every engine.
+        Invalid nodes are always included. So are nodes that are fragile by themselves, unless the versions rule out the
+        defect on every engine.
         """
-        selections = {"defect": self.selection, "fragile": replace(self.selection, names=(ALL,))}
+        for_all = replace(self.selection, names=(ALL,))
         return tuple(
-            each for each in self.nodes if each.kind == "invalid" or selections[each.kind].divergences_of(each.defect)
+            each
+            for each in self.nodes
+            if each.kind == "invalid"
+            or (self.selection if each.defect.kind == "defect" else for_all).divergences_of(each.defect)
         )
 
     @property
@@ -146,10 +170,19 @@ class CheckReport(NodeFindings):
 
     def to_json(self, model: str = "MODEL") -> dict[str, Any]:
         """Return the report as JSON values. `rules` has each defect once. The `help` of a defect may name `model`."""
+        engines = [engine for engine in self.engines if self.selection.has(engine)]
+        reported = [engine for engine in REPORTED_TITLES if self.selection.has(engine)]
         return {
             "schema_version": 1,
-            "engines": [engine for engine in self.engines if self.selection.has(engine)],
-            "reported_engines": [engine for engine in REPORTED_TITLES if self.selection.has(engine)],
+            "engines": engines,
+            "reported_engines": reported,
+            "unchecked_engines": self.selection.find_unchecked(self.engines),
+            "left_out_engines": list(self.left_out),
+            "versions": {
+                engine: ", ".join(versions)
+                for engine in (*engines, *reported)
+                if (versions := self.selection.versions_of(engine))
+            },
             "findings": [
                 {
                     "kind": finding.kind,
@@ -161,7 +194,11 @@ class CheckReport(NodeFindings):
                 }
                 for finding in self.findings
             ],
-            "rules": {finding.defect.rule: self._describe_defect(finding.defect, model) for finding in self.findings},
+            # A finding about a node on the CPU has fewer divergences, so the entry with the most comes last and stays.
+            "rules": {
+                defect.rule: self._describe_defect(defect, model)
+                for defect in sorted((each.defect for each in self.findings), key=lambda each: len(each.divergences))
+            },
         }
 
     def _describe_defect(self, defect: Defect, model: str) -> dict[str, Any]:
@@ -188,6 +225,8 @@ class CheckReport(NodeFindings):
                 for divergence in divergences
             ],
             "help": command if targets or defect.handling == "rewritten" else defect.workaround,
+            # `harden` does not rewrite every fragile node, so its command is not the help for one.
+            "help_if_fragile": defect.remedy if defect.handling == "rewritten" else defect.workaround,
             "page": f"{PAGES}/{defect.rule}.md",
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sliceport.checking import NodeFindings
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
-    from sliceport.engines.model_run import ModelRun
     from sliceport.verdict.verification import Verification
 
 GROUP = "sliceport.formats"
@@ -34,6 +33,10 @@ class Changes(Protocol):
     @property
     def is_complete(self) -> bool:
         """Whether every node that needs a change was changed."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the model was changed at all."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the changes as JSON values."""
@@ -127,13 +130,6 @@ class Format(Protocol):
 
     def compare(self, model: Any, **options: Any) -> Report:
         """Compare the outputs that engines compute for the slicing nodes of a file or an object."""
-
-    def run_on_directml(self, model: Path, *, against: bool, **options: Any) -> ModelRun:
-        """Run the model in a file on onnxruntime's DirectML provider.
-
-        If `against` is true, also run it on onnxruntime's CPU provider, and find the nodes that cause a difference. The
-        `options` are `input_shapes`, `inputs` and `seed`, as for `sliceport.compare`.
-        """
 
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
         """Simplify the slicing of a model by `passes`; None means the default passes. See `harden` for `output`."""
@@ -236,6 +232,33 @@ def declared_shapes(model: Any) -> DeclaredShapes:
     """
     format_ = format_of(model)
     return format_.declared_shapes(model) if isinstance(format_, DeclaresShapes) else {}
+
+
+def find_converters(model: Any, names_engine: Callable[[str], bool]) -> tuple[list[Format], tuple[str, ...]]:
+    """Return the other formats that convert a model for an engine and can check it then.
+
+    Args:
+        model: A file's path, or an object, which no other format converts.
+        names_engine: A function that returns whether the caller named an engine.
+
+    Returns:
+        The formats with a target that converts the file and is named, and all targets that are not named.
+
+    Raises:
+        UsageError: No installed format reads the model, or a format cannot be loaded.
+    """
+    converters, left_out = [], []
+    file = os.fspath(model) if is_path(model) else ""
+    model_format = format_of(model)
+    for other in formats().values():
+        engines = [engine for engine, suffixes in other.targets.items() if file.endswith(suffixes)]
+        if other is model_format or not engines:
+            continue
+        if any(map(names_engine, engines)):
+            converters.append(other)
+        else:
+            left_out += engines
+    return converters, tuple(left_out)
 
 
 def all_targets() -> tuple[str, ...]:

@@ -50,6 +50,8 @@ class Change:
         op: Its operator.
         replacement: The operators that replace it, or `NOTHING`; None if no replacement is right and the node stays.
         defects: The defects of the engine that it triggers.
+        obstacle: The reason why the node has no replacement; empty if no replacement is known to be right.
+        is_fragile: Whether the node is right while sizes are open, and wrong only once they are fixed.
         origin: An object that all changes to one node share, because several nodes may have one name.
     """
 
@@ -57,6 +59,8 @@ class Change:
     op: str
     replacement: str | None
     defects: tuple[Defect, ...]
+    obstacle: str = ""
+    is_fragile: bool = False
     origin: object = field(default=None, compare=False, repr=False)
 
     @property
@@ -64,7 +68,8 @@ class Change:
         """The outcome for the node, such as `removed` or `now Gather`."""
         if self.replacement is None:
             is_contested = any(defect.is_contested for defect in self.defects)
-            return "left as it is" if is_contested else "not fixed, because no replacement is known to be right"
+            reason = self.obstacle or "no replacement is known to be right"
+            return "left as it is" if is_contested else f"not fixed, because {reason}"
         if self.replacement == NOTHING:
             return "removed"
         return f"now {'another ' if self.replacement == self.op else ''}{self.replacement}"
@@ -76,6 +81,8 @@ class Change:
             "op": self.op,
             "replacement": self.replacement,
             "defects": [{"id": defect.id, "reason": defect.reason} for defect in self.defects],
+            "obstacle": self.obstacle,
+            "is_fragile": self.is_fragile,
         }
 
 
@@ -96,6 +103,8 @@ class Hardening:
         invalid: The nodes that break their specification.
         notes: Sentences about the preparation of the model.
         is_form: Whether nodes were rewritten to reach the form for `target`, rather than because of known defects.
+        is_prepared: Whether the model was changed before its nodes were rewritten, as `notes` say.
+        extension: The function to call before the engine can run operators that the changes add, or an empty string.
     """
 
     target: str
@@ -105,24 +114,26 @@ class Hardening:
     invalid: tuple[InvalidNode, ...] = ()
     notes: tuple[str, ...] = ()
     is_form: bool = False
+    is_prepared: bool = False
+    extension: str = ""
 
     @property
-    def needs_extension(self) -> bool:
-        """Whether the changes add operators of `ov_ext`, which OpenVINO can run only after `ov_ext.register`."""
-        return any((change.replacement or "").startswith("ov_ext.") for change in self.changes)
+    def is_changed(self) -> bool:
+        """Whether the model was changed at all."""
+        return self.is_prepared or any(change.replacement is not None for change in self.changes)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every node is valid, and every node in `changes` was rewritten or removed."""
-        return not self.invalid and all(change.replacement is not None for change in self.changes)
+        """Whether every node is valid, and every node in `changes` was rewritten or removed, or is only fragile."""
+        return not self.invalid and all(change.replacement is not None or change.is_fragile for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report, without `is_form`, as JSON values."""
+        """Return the report as JSON values."""
         return {
             "target": self.target,
             "version": self.version,
             "nodes": self.nodes,
-            "needs_extension": self.needs_extension,
+            "needs_extension": bool(self.extension),
             "changes": [change.to_json() for change in self.changes],
             "invalid": [node.to_json() for node in self.invalid],
             "notes": list(self.notes),
@@ -141,7 +152,7 @@ class Hardening:
         summary = f"{count_of(len(self.changes), 'node')} {reason}"
         if self.changes:
             summary += f": {rewritten} rewritten, {len(self.changes) - rewritten} not fixed"
-        ending = "; the model needs ov_ext.register now" if self.needs_extension else ""
+        ending = f"; the model needs {self.extension} now" if self.extension else ""
         return "\n".join([*self.notes, *lines, f"{summary}{format_invalid_count(self.invalid)}{ending}"])
 
     def __str__(self) -> str:

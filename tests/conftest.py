@@ -176,10 +176,9 @@ def _kept_provider() -> Iterator[Callable[..., Kept]]:
 @pytest.fixture
 def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[..., Kept]) -> None:
     """Share one host program between tests of whole models, which do not test its start."""
-    from onnx_ops.verify import directml_provider, run_model, verify_directml
+    from onnx_ops.verify import directml_provider
 
-    for module in (directml_provider, run_model, verify_directml):
-        monkeypatch.setattr(module, "open_provider", _kept_provider)
+    monkeypatch.setattr(directml_provider, "_shared_device", _kept_provider)
 
 
 @pytest.fixture

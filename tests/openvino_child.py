@@ -63,11 +63,8 @@ def run_file(path: str) -> dict[str, Any]:
     return {"shapes": [list(result.shape) for result in results.values()]}
 
 
-def run(case: dict[str, Any]) -> dict[str, Any]:
-    if "kind" in case:
-        os.environ["SLICEPORT_BACKEND"] = case["kind"]
-    if "file" in case:
-        return run_file(case["file"])
+def build(case: dict[str, Any]) -> tuple[ov.Model, np.ndarray, list[ov.Tensor]]:
+    """Return the model of a case, its data, and its indices."""
     element = getattr(ov.Type, case.get("element", "i32"))
     shape = case.get("shape", case["sizes"])
     kinds = case.get("index_types", [case.get("index_type", "i64")] * len(case["indices"]))
@@ -93,7 +90,15 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         first = [fixed(data[:1])] if case.get("unread") else []
         node = make(case["op"], [sliced, *indices, *first], masks, ours=case.get("ours", False))
     inputs = [p for p in (source, *indices) if p.get_type_name() == "Parameter"]
-    model = ov.Model(node.outputs() if axis is None else [sliced, node], inputs, "model")
+    return ov.Model(node.outputs() if axis is None else [sliced, node], inputs, "model"), data, arrays
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    if "kind" in case:
+        os.environ["SLICEPORT_BACKEND"] = case["kind"]
+    if "file" in case:
+        return run_file(case["file"])
+    model, data, arrays = build(case)
     if not case.get("harden"):
         return answer(case, model, data, arrays)
     checked = [finding.defect.id for finding in check(model, {}).nodes]

@@ -18,7 +18,7 @@ from sliceport.device import install
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("models", "sliceport", "onnx_ops", "ov_ext", "docs", "benchmarks")
 VALUE = re.compile(r"^(.*\S)  # (\{.*\}|True|False|\d+|'.*'|\[.*\])$")
-NEEDS_DIRECTML = re.compile(r"device\.open|directml run|harden .*--verify=onnxruntime-dml")
+NEEDS_DIRECTML = re.compile(r"device\.open|--on onnxruntime-dml|harden .*--verify=onnxruntime-dml")
 MORE = "…"
 """The last line of an example that prints more than it shows."""
 

@@ -79,14 +79,13 @@ def test_synopses_name_every_option_and_no_other() -> None:
 def test_the_synopsis_of_batch_names_what_all_its_commands_add() -> None:
     commands = subparsers(make_parser(), "command")
     members = subparsers(commands["batch"], "member")
-    alone = commands | {"directml run": subparsers(commands["directml"], "action")["run"]}
-    batched = members | {"directml run": subparsers(members["directml"], "action")["run"]}
+    alone, batched = commands, members
     (entry,) = (text for text in synopses("docs/batch.md") if text.startswith("sliceport batch"))
     first, _, _ = entry.partition("sliceport batch report")
-    words = re.match(r"sliceport batch (\S+(?: run)?) SOURCE", first)
+    words = re.match(r"sliceport batch (\S+) SOURCE", first)
     assert words is not None
     names = words[1].split("|")
-    assert sorted(names) == sorted(set(batched) - {"directml", "report"})
+    assert sorted(names) == sorted(set(batched) - {"report"})
     added = set.union(*(options(batched[name]) - options(alone[name]) for name in names))
     shared = {"--format", "--overwrite", "--timeout", "--memory"}
     assert set(re.findall(r"--[a-z-]+", first)) == (added | shared) - LEFT_OUT

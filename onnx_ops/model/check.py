@@ -158,10 +158,6 @@ def _check_graph(graph: onnx.GraphProto, outer: _Scopes, findings: Findings) -> 
         if len(set(names)) < len(names):
             repeated = next(name for name, count in Counter(names).items() if count > 1)
             raise ModelError(f"{owner} defines {kind} {repeated!r} twice.")
-    for value in graph.input:
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.dim_value < 0:  # other values may have -1, which some exporters write for an open size
-                raise ModelError(f"input {value.name!r} has dimension {dim.dim_value} on axis {axis}, below 0.")
     defined = {*inputs, *initializers}
     _check_nodes(graph.node, defined, outer, owner, findings)
     _check_outputs([value.name for value in graph.output], defined, outer, owner, findings)

@@ -28,8 +28,7 @@ T = TypeVar("T")
 def declared_shapes(graph: onnx.GraphProto) -> DeclaredShapes:
     """Return the declared shape of each graph input without an initializer, by the name of the input.
 
-    The shape is None if the input is not a tensor, or if its rank is not declared. A size below 0 counts as open here,
-    although the check of the model refuses it.
+    The shape is None if the input is not a tensor, or if its rank is not declared.
     """
     default_names = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     return {

@@ -25,7 +25,9 @@ class AlignedRunForDirectMLPass(NodePass):
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
-        defects = fused_slice_defects(node, opset, self.static_shape(data), self.value_info.dtype(data))
+        defects = self.on_directml(
+            node, fused_slice_defects(node, opset, self.static_shape(data), self.value_info.dtype(data))
+        )
         if not defects:
             return
         (output,) = [value for value in node.outputs if value.uses()]  # the defect needs exactly one such output

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.nodes import has_valid_arity, is_strided_slice, is_valid_operator, node_name
+from onnx_ops.model.placement import drop_directml_on_cpu
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
@@ -87,15 +88,26 @@ class SlicingPass(ir.passes.InPlacePass):
     def _apply(self) -> None:
         """Rewrite the nodes that match. Report them by `report_change`, and nodes that nearly match by `skip`."""
 
-    def report_change(self, node: ir.Node, replacement: str | None, defects: tuple[Defect, ...] = ()) -> None:
+    def report_change(
+        self,
+        node: ir.Node,
+        replacement: str | None,
+        defects: tuple[Defect, ...] = (),
+        obstacle: str = "",
+        *,
+        is_fragile: bool = False,
+    ) -> None:
         """Add a node to `changes`.
 
         Args:
             node: A node that was replaced, or a node with defects that has no correct replacement.
             replacement: The operators that replaced the node; `NOTHING` if it was removed; None if it stays.
             defects: The defects of engines that the node triggers.
+            obstacle: The reason why the node has no replacement, if it is known.
+            is_fragile: Whether the node is wrong only once open sizes are fixed.
         """
-        self.changes.append(Change(node_name(node), node.op_type, replacement, defects, origin_of(node)))
+        origin = origin_of(node)
+        self.changes.append(Change(node_name(node), node.op_type, replacement, defects, obstacle, is_fragile, origin))
         if replacement is not None:
             self.analysis.forget()  # the cached nodes are out of date
 
@@ -120,6 +132,10 @@ class SlicingPass(ir.passes.InPlacePass):
         """Return the size of a non-negative axis. Return None if the size is unknown or there is no such axis."""
         shape = self.sizes(value)
         return shape[axis] if shape is not None and axis < len(shape) else None
+
+    def on_directml(self, node: ir.Node, defects: tuple[Defect, ...]) -> tuple[Defect, ...]:
+        """Return the defects that a node has where the DirectML provider places it; see `drop_directml_on_cpu`."""
+        return drop_directml_on_cpu(node, defects, self.value_info.dtype)
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.

@@ -27,7 +27,7 @@ class ConvTransposeForDirectMLPass(NodePass):
     op_types = ("ConvTranspose",)
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
-        defects = conv_transpose_defects(node, opset)
+        defects = self.on_directml(node, conv_transpose_defects(node, opset))
         if not defects:
             return
         (extra,) = read_ints(node, "output_padding") or ()  # the defect needs the padding of exactly one axis

@@ -14,7 +14,7 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
     """Remove declared sizes that the inputs leave open, because onnxruntime-directml 1.24.4 compiles nodes for them.
 
     1. A node has a declared size that the inputs of the model leave open: this number is removed, as is every other
-       declared number that does not follow from the inputs. The report has one change, for the first such node.
+       declared number that does not follow from the inputs. The report has a change for each such node.
 
     Given: y = Shape(Loop(1, True, x[batch],
                           body="(int64 i, bool c, float[?] a) => (bool c, float[1] b) { b = Abs(x) }"))
@@ -27,13 +27,14 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
             for node in all_nodes(self.analysis.model.graph)
             for value in (*node.outputs, *(body_input for body in graphs_in(node) for body_input in body.inputs))
         ]
-        first = next((node for node, value in pairs if value in self.value_info.misdeclared), None)
-        if first is None:
+        nodes = dict.fromkeys(node for node, value in pairs if value in self.value_info.misdeclared)
+        if not nodes:
             return
         for _, value in pairs:
             open_unconfirmed_sizes(value, self.sizes(value))
         self.value_info.misdeclared.clear()
-        self.report_change(first, first.op_type, (FIXED_SIZE,))  # one report for the model; the node stays
+        for node in nodes:
+            self.report_change(node, node.op_type, (FIXED_SIZE,))  # the node stays
 
 
 class LoopForDirectMLPass(SlicingPass):

@@ -41,16 +41,16 @@ class EinsumForDirectMLPass(NodePass):
     op_types = ("Einsum",)
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
-        defects = einsum_defects(node)
+        defects = self.on_directml(node, einsum_defects(node))
         if not defects:
             return
         nodes: list[ir.Node] = []
         try:
             self._build_product(nodes, node, opset)
-        except SKIPS:  # the node is reported with its defects instead of the text of the error
+        except SKIPS as reason:
             for new_node in nodes:  # the new nodes are not in the graph, but would count as readers of their inputs
                 detach_inputs(new_node)
-            self.report_change(node, None, defects)
+            self.report_change(node, None, defects, str(reason))
             return
         self.replace_node(node, nodes, defects, "MatMul")
 

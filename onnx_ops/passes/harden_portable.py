@@ -34,7 +34,6 @@ from onnx_ops.passes.portable_form import (
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.defects.profiles import READINGS, Profile
 from sliceport.errors import ModelError
-from sliceport.formats import Changes
 from sliceport.hardening import Change, Hardening, InvalidNode
 from sliceport.wording import format_findings, spell
 
@@ -43,8 +42,6 @@ OPSET = 13
 _WITH_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
 """Operators whose inputs after the first are parameters."""
 _READINGS = " or ".join(READINGS)
-_RAISED = "the operator set was raised"
-"""The beginning of the note that `was_opset_raised` looks for."""
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
 PORTABLE: tuple[type[SlicingPass], ...] = (ConstantBoundsPass, *_WRITERS)
 """The passes that write the portable form, in the order in which they run, after `ExpandStridedSlicePass`."""
@@ -77,12 +74,14 @@ def harden_portably(
         ChildLost: See `raise_opset`.
     """
     notes: list[str] = []
+    is_raised = False
     opset = standard_opset(model.opset_imports)
     if raises_opset and opset < OPSET:
         try:
             with _softmax_shapes_declared(model):
                 model = raise_opset(model, OPSET)
-            notes.append(f"{_RAISED} from {opset} to {OPSET}, by onnx's version converter")
+            is_raised = True
+            notes.append(f"the operator set was raised from {opset} to {OPSET}, by onnx's version converter")
         except ModelError as error:
             notes.append(f"the operator set stays {opset}: {str(error).rstrip('.')}")
     excluded = {*profile.without, *without}
@@ -105,7 +104,8 @@ def harden_portably(
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
     # Only the last change of each node counts, because a node whose bounds became constants is rewritten once more.
     last_changes = {(change.op, change.node, change.origin): change for change in changes}
-    return model, build_form_report(profile, node_count, tuple(last_changes.values()), invalid, notes)
+    report = build_form_report(profile, node_count, tuple(last_changes.values()), invalid, notes)
+    return model, replace(report, is_prepared=is_raised)
 
 
 @contextmanager
@@ -184,14 +184,3 @@ def build_form_report(
     """Build the report of a model that was written for `profile`. `node_count` is the number of its slicing nodes."""
     versions = ", ".join(profile.versions)
     return Hardening(profile.target, versions, node_count, tuple(changes), tuple(invalid), tuple(notes), is_form=True)
-
-
-def was_opset_raised(report: Changes) -> bool:
-    """Return whether the notes of a report say that the operator set of the model was raised."""
-    return isinstance(report, Hardening) and any(note.startswith(_RAISED) for note in report.notes)
-
-
-def prepend_note(report: Changes, note: str) -> Changes:
-    """Return a copy of a report with `note` before the other notes. The report must be a Hardening."""
-    assert isinstance(report, Hardening)
-    return replace(report, notes=(note, *report.notes))

@@ -45,7 +45,7 @@ class MatMulForDirectMLPass(NodePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         operands = [node.inputs[index] for index in MATMULS[node.op_type]]
         dtype = None if operands[-1] is None else self.value_info.dtype(operands[-1])
-        defects = matmul_defects([self.sizes(value) for value in operands], dtype)
+        defects = self.on_directml(node, matmul_defects([self.sizes(value) for value in operands], dtype))
         if not defects:
             return
         if defects == (MATMUL_BY_A_VECTOR,):
@@ -61,7 +61,7 @@ class MatMulForDirectMLPass(NodePass):
         parameters = [value for value in node.inputs if value is not None and value not in tensors]
         has_stacked_parameter = any((sizes := self.sizes(value)) is None or len(sizes) > 1 for value in parameters)
         if not has_leading_sizes_in_common or has_stacked_parameter or opset < SHAPE_INPUT_OPSET:
-            self.report_change(node, None, defects)
+            self.report_change(node, None, defects, "a size of its tensors is not known" if None in shapes else "")
             return
         left, right = joinable
         nodes: list[ir.Node] = []

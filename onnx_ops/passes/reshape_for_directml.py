@@ -43,7 +43,7 @@ class ReshapeForDirectMLPass(NodePass):
         if shape is None or not read_int(node, "allowzero", 0):
             return
         entries: list[Entry] = reshape_entries(shape, self.value_info.elements)
-        defects = reshape_defects(node, entries)
+        defects = self.on_directml(node, reshape_defects(node, entries))
         if not defects:
             return
         if all(isinstance(entry, int) for entry in entries):  # no entry is 0, or `defects` would be empty

@@ -79,6 +79,11 @@ class Rewriting:
         """Whether all nodes are valid. Valid slicing that stays as it is does not count as incomplete."""
         return not self.invalid
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether the model was changed at all."""
+        return any(self.changes.values())
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         passes = {
@@ -223,7 +228,7 @@ class RewriteSlicingPass(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run the passes. `modified` is true exactly when the model was changed. See `rewrite` for the errors."""
         self.report = rewrite(model, self.names)
-        return ir.passes.PassResult(model, modified=any(self.report.changes.values()))
+        return ir.passes.PassResult(model, modified=self.report.is_changed)
 
 
 ALL = (RewriteSlicingPass(),)

@@ -37,6 +37,11 @@ class Simplification(Rewriting):
     optimizers: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether the model was changed at all."""
+        return super().is_changed or self.all_before != self.all_after
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         counts = {"all_nodes_before": self.all_before, "all_nodes_after": self.all_after, "optimizers": self.optimizers}

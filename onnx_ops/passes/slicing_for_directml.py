@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import onnx_ir as ir
 
 from onnx_ops.model.conditions import replace_refused_starts, shape_if_empty, slice_defects, split_defects
@@ -13,7 +11,9 @@ from onnx_ops.passes.builders import build_empty, build_slice
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.outcome import SKIPS
-from sliceport.slicing import AxisSlice, SplitSpec
+from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
+from sliceport.errors import DynamicSlice
+from sliceport.slicing import AxisSlice
 
 
 class SliceForDirectMLPass(NodePass):
@@ -41,7 +41,7 @@ class SliceForDirectMLPass(NodePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         shape = self.sizes(data)
-        defects = slice_defects(node, opset, shape)
+        defects = self.on_directml(node, slice_defects(node, opset, shape))
         if not defects:
             return
         # "named" is a defect without a correct replacement. `slice_defects` returns such a defect alone.
@@ -53,7 +53,7 @@ class SliceForDirectMLPass(NodePass):
         if empty is None:
             new_nodes = build_slice(data, replace_refused_starts(entries, shape), opset)
         elif dtype is None:
-            self.report_change(node, None, defects)
+            self.report_change(node, None, defects, f"the element type of {data.name!r} is not known")
             return
         else:
             new_nodes = [build_empty(empty, dtype)]
@@ -79,14 +79,19 @@ class SplitForDirectMLPass(NodePass):
     def _rewrite(self, node: ir.Node, opset: int) -> None:
         data = data_of(node)
         shape = self.sizes(data)
-        defects = split_defects(node, opset, shape)
+        defects = self.on_directml(node, split_defects(node, opset, shape))
         if not defects:
             return
-        spec: SplitSpec | None = None
-        with suppress(*SKIPS):
+        # The provider fuses only nodes whose sizes are all known when the model is loaded.
+        is_fragile = defects == (ONE_PART_GATES_ANOTHER,) and static_sizes(shape) is None
+        try:
             spec = read_split(node, opset, shape)
+        except SKIPS as reason:
+            hint = "; value_info or fixed sizes of the inputs would tell it" if isinstance(reason, DynamicSlice) else ""
+            self.report_change(node, None, defects, f"{reason}{hint}", is_fragile=is_fragile)
+            return
         # For a "named" defect, no replacement is correct. `split_defects` returns no other defect with it.
-        if spec is None or defects[0].handling == "named":
+        if defects[0].handling == "named":
             self.report_change(node, None, defects)
             return
         parts = {
@@ -96,7 +101,7 @@ class SplitForDirectMLPass(NodePass):
         }
         self.replace_each_output(node, parts)
         is_sliced = any(nodes[-1].op_type == "Slice" for nodes in parts.values())
-        self.report_change(node, "Slice" if is_sliced else "Constant", defects)
+        self.report_change(node, "Slice" if is_sliced else "Constant", defects, is_fragile=is_fragile)
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """Return the nodes of a Slice of one part, or a constant for an empty part of known shape and type."""

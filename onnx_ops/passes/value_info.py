@@ -19,7 +19,7 @@ from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import CONTESTED, is_slicing, node_name
 from onnx_ops.model.views import Array, Dims, Sizes, sizes_of_shape
-from onnx_ops.model.walk import all_nodes, model_graphs
+from onnx_ops.model.walk import all_nodes, graphs_in, model_graphs
 from onnx_ops.passes.contested_nodes import build_probe, mark_contested, unmark
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 from sliceport.hardening import InvalidNode
@@ -176,7 +176,10 @@ def _pair_values(
     for node, node_copy in copies:
         for value, copy in zip(node.outputs, node_copy.outputs, strict=True):
             values[value].append(copy)
-    # All other values: initializers, inputs of functions and bodies, and results of calls that are inlined.
+        for graph, graph_copy in zip(graphs_in(node), graphs_in(node_copy), strict=True):
+            for value, copy in zip(graph.inputs, graph_copy.inputs, strict=True):
+                values[value].append(copy)
+    # All other values: initializers, inputs of functions, and results of calls that are inlined.
     others: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
     for value, copy in zip(model.graph.outputs, probe.graph.outputs, strict=True):
         others[value].append(copy)

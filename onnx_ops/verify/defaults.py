@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +11,10 @@ import onnx_ir as ir
 from onnx_ops.verify.inputs import list_replaceable_inputs
 from onnx_ops.verify.runnable import Runnable
 from sliceport.engines.engine import Array, Value
-from sliceport.engines.side import Budget, BudgetSpent, RunFailed, Side
-from sliceport.verdict.verification import InputRun, run_whole_model
+from sliceport.engines.failure import Failure
+from sliceport.engines.inputs import try_whole_model
+from sliceport.engines.side import Budget, BudgetSpent, Side
+from sliceport.verdict.verification import InputRun
 from sliceport.wording import list_names
 
 _MAX_BYTES = 2**26
@@ -56,7 +57,7 @@ def run_with_other_values(
     not_integers = [name for name in variants if name not in integers]
     limited_side = replace(side, budget=Budget(_SECONDS))
     arrays, replaced = dict(inputs), list[str]()
-    outputs: dict[str, Value] | None = None
+    outputs: Mapping[str, Value] | None = None
     try:
         # If the first of these attempts succeeds, no variants are left for the others.
         for names in (list(variants), not_integers, *([name] for name in integers[:_MAX_ONE_BY_ONE])):
@@ -76,7 +77,7 @@ def run_with_other_values(
 
 def _run_with_variants(
     runnable: Runnable, side: Side, inputs: Mapping[str, Array], variants: Mapping[str, list[Array]]
-) -> tuple[dict[str, Array], dict[str, Value]] | None:
+) -> tuple[dict[str, Array], Mapping[str, Value]] | None:
     """Try variants of inputs until the model runs. Return the inputs and outputs of that run, or None if all fail.
 
     `variants` maps the name of an input to the arrays to try. All other inputs keep their arrays in `inputs`.
@@ -84,8 +85,9 @@ def _run_with_variants(
     for attempt in range(max(map(len, variants.values()), default=0)):
         # An input with fewer variants keeps its last variant.
         arrays = {**inputs, **{name: choices[min(attempt, len(choices) - 1)] for name, choices in variants.items()}}
-        with suppress(RunFailed):
-            return arrays, run_whole_model(side, runnable, arrays)
+        result = try_whole_model(side, runnable, arrays)
+        if not isinstance(result, Failure):
+            return arrays, result
     return None
 
 

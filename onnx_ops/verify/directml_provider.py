@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.engines.engine import SingleNode, Value, WholeModel
 from sliceport.errors import UsageError
+from sliceport.progress import announce
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from sliceport.device import Device
+    from sliceport.device import Device, NodeRun
 
     Array = npt.NDArray[Any]
 
@@ -61,27 +62,39 @@ class OnnxruntimeDML:
         return [np.ascontiguousarray(result).reshape(-1).view(np.uint8) for result in results]
 
     def run_model(self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]) -> dict[str, Value]:
-        """Run a model on DirectML; see `ModelEngine`. The CPU runs nodes that the provider does not support.
+        """Run a model on DirectML once; see `run_and_place`."""
+        # In a search, many parts of a model fail, and retries would run each of them at least twice.
+        with self._open(options).without_retries():
+            return self.run_and_place(model, inputs, options)[0]
 
-        If the engine was made with a device, the option `device_id` has no effect.
+    def run_and_place(
+        self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
+    ) -> tuple[dict[str, Value], list[NodeRun]]:
+        """Run a model on DirectML; see `PlacesNodes`. The CPU runs nodes that the provider does not support.
+
+        A request that fails is repeated on a fresh host, and a failure that does not occur again is announced. If the
+        engine was made with a device, the option `device_id` has no effect.
 
         Raises:
             DeviceError: The provider refuses the model, the program that hosts DirectML failed, or a file of weights is
                 too short.
             UsageError: `device_id` is not a number.
         """
+        from onnx_ops.verify.runnable import find_weights
+
+        device = self._open(options)
+        device.transient.clear()
+        results, nodes = device.trace_onnx(model.data, inputs, model.outputs, weights=find_weights(model))
+        for failure in dict.fromkeys(device.transient):
+            announce(f"a request to DirectML failed once, but succeeded on a fresh host ({failure.rstrip('.')})")
+        return dict(zip(model.outputs, results, strict=True)), nodes
+
+    def _open(self, options: Mapping[str, str]) -> Device:
+        """Return the device that runs models with these options."""
         adapter = options.get("device_id")
         if adapter is not None and not (adapter.isascii() and adapter.isdigit()):
             raise UsageError(f"{self.name} takes the number of an adapter as device_id, got {adapter!r}.")
-        from onnx_ops.verify.runnable import find_weights
-
-        device = self._device or _shared_device(adapter)
-        # In a search, many parts of a model fail, and retries would run each of them at least twice. `find_refusals`
-        # repeats only the parts that it reports.
-        with device.without_retries():
-            weights = find_weights(model)
-            results = device.run_onnx(model.data, inputs, model.outputs, fallback=True, weights=weights)
-        return dict(zip(model.outputs, results, strict=True))
+        return self._device or _shared_device(adapter)
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return Python code that runs the model in the file `path`; see `WritesScript`."""

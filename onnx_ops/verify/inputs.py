@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,21 +15,26 @@ from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.resolve import bind_shapes
 from onnx_ops.lowering import open_view
 from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.model.nodes import read_int, sizes_of
+from onnx_ops.model.nodes import read_elements, read_int, read_ints, shape_of
 from onnx_ops.model.views import dims_of
+from onnx_ops.model.walk import all_nodes
 from sliceport.engines import inputs as random_inputs
 from sliceport.engines.engine import Array
 from sliceport.engines.inputs import DeclaredInput
 from sliceport.engines.sizes import InputShapes
-from sliceport.errors import InvalidSlice, UsageError
-from sliceport.slicing.spec import normalize_axis
+from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
 
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
 """Operators whose outputs hold elements of their first input."""
-_INDEXED = {"Gather", "GatherElements"}
+_INDEXED = {"Gather", "GatherElements", "ScatterElements"}
 """Operators whose second input indexes the attribute `axis` of their first input."""
-_MAX_INDEX = 100
-"""The exclusive upper bound of random integers that index no shorter axis."""
+_COUNTS = {("ConstantOfShape", 0), ("Expand", 1), ("Tile", 1), ("Loop", 0), ("Range", 1)}
+"""Operators and positions of inputs that are sizes or counts, for which large integers take long."""
+_COMPARING = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
+_MAX_COUNT = 4
+"""The largest random integer for an input in `_COUNTS`."""
+_MAX_FACTORS = 8
+"""Limit for the sizes that `find_size_factors` finds."""
 
 
 def make_inputs(
@@ -35,7 +42,7 @@ def make_inputs(
 ) -> dict[str, Array]:
     """Return the given arrays, and a random array for each other input of the main graph without an initializer.
 
-    In attempt 0, random integers are below the known sizes of the axes that they index by Gather or GatherElements.
+    Random integers that index an axis, as in a Gather, are within this axis; see `_find_bounds`.
 
     Args:
         model: The model, its functions inlined.
@@ -50,6 +57,14 @@ def make_inputs(
             tensor or has no declared element type. Or an output of a node has another shape than the given one.
     """
     replaceable_names = [value.name for value in list_replaceable_inputs(model)]
+    all_shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
+    declared_dims = {value.name: dims_of(value.shape) or () for value in model.graph.inputs}
+    sizes: dict[Any, int] = {
+        dim: size
+        for name, shape in all_shapes.items()
+        for dim, size in zip(declared_dims.get(name, ()), shape, strict=False)
+        if isinstance(dim, str)
+    }
     declared = []
     for value in model.graph.inputs:
         name = value.name or ""
@@ -58,7 +73,8 @@ def make_inputs(
         if not value.is_initializer() or name in given:
             if not isinstance(value.type, ir.TensorType) and name not in given:
                 raise UsageError(f"input {name!r} is not a tensor; models with such inputs cannot be compared.")
-            declared.append(DeclaredInput(name, _dtype_of(value), dims_of(value.shape), _index_bound(value)))
+            declared_input = DeclaredInput(name, _dtype_of(value), dims_of(value.shape))
+            declared.append(replace(declared_input, **_read_uses(value, all_shapes, sizes)))
     # Sizes may be given for outputs of nodes too, see `bind_shapes`.
     computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
     names_with_shapes = computed_names | {value.name or "" for value in model.graph.inputs}
@@ -66,7 +82,7 @@ def make_inputs(
     # The sizes for outputs of nodes are only checked: these calls raise an error if a size does not fit.
     if not computed_names.isdisjoint(shapes):
         with open_view(model) as (view, _):
-            all_shapes = {**shapes, **{name: array.shape for name, array in arrays.items()}}
+            all_shapes |= {name: array.shape for name, array in arrays.items()}
             bind_shapes(view, all_shapes)
             infer_shapes(view, all_shapes)
     return arrays
@@ -83,26 +99,99 @@ def list_replaceable_inputs(model: ir.Model) -> list[ir.Value]:
     return [value for value in model.graph.inputs if has_defaults and value.is_initializer()]
 
 
-def _index_bound(value: ir.Value) -> int:
-    """Return an exclusive upper bound for the integers of a value, between 1 and `_MAX_INDEX`.
+def _read_uses(value: ir.Value, shapes: InputShapes, sizes: Mapping[Any, int]) -> dict[str, Any]:
+    """Return the fields `bounds`, `constants` and `total` of `DeclaredInput` that the uses of an input ask for.
 
-    It is the known size of the smallest axis that the value indexes in a node of `_INDEXED`, directly or after nodes
-    of `_COPYING`.
+    Nodes use the input directly or after nodes of `_COPYING`. The arguments are those of `_dims_with_sizes`.
     """
-    bound = _MAX_INDEX
-    visited: set[int] = set()
-    pending = [value]
+    starts, ends, constants, total = [0], list[int](), list[float](), None
+    pending, visited = [value], set[int]()
     while pending:
         current = pending.pop()
-        if id(current) in visited:
-            continue
-        visited.add(id(current))
-        for node, input_index in current.uses():
-            if node.op_type in _COPYING and input_index == 0:
+        for node, position in () if id(current) in visited else current.uses():
+            if node.op_type in _COPYING and position == 0:
                 pending += node.outputs
-            elif node.op_type in _INDEXED and input_index == 1 and node.inputs[0] is not None:
-                with suppress(InvalidSlice):  # an unknown rank, or an axis that onnxruntime refuses
-                    sizes = sizes_of(node.inputs[0]) or ()  # an unknown rank becomes 0, for which no axis is valid
-                    size = sizes[normalize_axis(read_int(node, "axis", 0), len(sizes))]
-                    bound = bound if size is None else min(bound, size)
-    return max(bound, 1)  # an axis of size 0 has no valid index
+            elif node.op_type in _COMPARING:
+                other = node.inputs[1 - position]
+                elements = None if other is None else read_elements(other, 1)
+                constants += [] if elements is None or elements.dtype.kind not in "iuf" else elements.ravel().tolist()
+            elif (node.op_type, position) in _COUNTS:
+                starts.append(1)
+                ends.append(_MAX_COUNT + 1)
+            elif node.inputs and node.inputs[0] is not None:
+                dims = _dims_with_sizes(node.inputs[0], shapes, sizes)
+                with suppress(InvalidSlice, DynamicSlice, IndexError):  # an axis that onnxruntime refuses
+                    if node.op_type == "Split" and position == 1:
+                        total = dims[read_int(node, "axis", 0)]
+                    for start, end in _list_bounds(node, position, dims):
+                        starts.append(start)
+                        ends.append(end)
+        visited.add(id(current))
+    bounds = (max(starts), max(min(ends), 1)) if ends else None
+    return {"bounds": bounds, "constants": tuple(dict.fromkeys(constants)), "total": total}
+
+
+def _dims_with_sizes(value: ir.Value, shapes: InputShapes, sizes: Mapping[Any, int]) -> Sequence[int | None]:
+    """Return the sizes of a value at the given shapes of inputs and sizes of symbols. Return () for an unknown rank."""
+    dims = shapes.get(value.name or "", dims_of(shape_of(value)) or ())
+    return [dim if isinstance(dim, int) else sizes.get(dim) for dim in dims]
+
+
+def _list_bounds(node: ir.Node, position: int, dims: Sequence[int | None]) -> list[tuple[int, int]]:
+    """Return bounds for the integers of an input of a node, one for each known size that limits them.
+
+    The starts of a Slice are in the first half of the axis, and the ends in the second half, so that it selects
+    something.
+
+    Args:
+        node: The node.
+        position: The position of the input.
+        dims: The sizes of the first input, None for each unknown one.
+
+    Raises:
+        InvalidSlice, DynamicSlice: An attribute is not valid or not known.
+        IndexError: The node has an axis that its input lacks.
+    """
+    kind = node.op_type
+    axes: Sequence[int] = ()
+    if (kind in _INDEXED or kind == "TopK") and position == 1:
+        axes = [read_int(node, "axis", -1 if kind == "TopK" else 0)]
+    elif kind == "Slice" and position in (1, 2):
+        listed = read_elements(node.inputs[3], len(dims)) if len(node.inputs) > 3 and node.inputs[3] else None
+        axes = range(len(dims)) if listed is None else listed.ravel().tolist()
+    elif kind == "GatherND" and position == 1:
+        axes = range(len(dims))
+    elif kind in ("LSTM", "GRU", "RNN") and position == 4:
+        axes = [0]
+    sizes = [size for axis in axes if (size := dims[axis]) is not None]
+    if kind == "Slice":
+        steps = read_elements(node.inputs[4], len(dims)) if len(node.inputs) > 4 and node.inputs[4] else None
+        is_second_half = (position == 2) != (steps is not None and bool((steps < 0).any()))
+        return [((size + 1) // 2, size + 1) if is_second_half else (0, (size + 1) // 2) for size in sizes]
+    return [(0, size) if kind in _INDEXED or kind == "GatherND" else (1, size + 1) for size in sizes]
+
+
+def find_size_factors(model: ir.Model) -> list[int]:
+    """Return the product of the strides on a path through a model, if it is not 1, and then sizes that the model names.
+
+    The sizes are those in constant shapes of Reshape and Expand, and of constants that a node adds to or multiplies
+    with a value; the most frequent ones come first.
+    """
+    scales: dict[ir.Value | None, int] = {}
+    named: Counter[int] = Counter()
+    for node in all_nodes(model.graph):
+        strides = [read_int(node, "blocksize", 1)] if node.op_type == "SpaceToDepth" else []
+        with suppress(InvalidSlice, DynamicSlice):
+            strides += read_ints(node, "strides") or () if node.op_type.endswith(("Conv", "Pool")) else ()
+        constants = [read_elements(value, 2**16) for value in node.inputs if value is not None]
+        if node.op_type == "Slice" and len(node.inputs) > 4:
+            strides += [abs(int(step)) for step in constants[-1].flat] if constants[-1] is not None else []
+        scale = max((scales.get(value, 1) for value in node.inputs), default=1) * max(strides, default=1)
+        scales |= dict.fromkeys(node.outputs, scale)
+        for elements in constants:
+            if elements is not None and node.op_type in ("Reshape", "Expand"):
+                named.update(int(size) for size in elements.flat if elements.dtype == np.int64 and size > 1)
+            elif elements is not None and node.op_type in ("Add", "Mul", "Where", "Concat"):
+                named.update(size for size in elements.shape if size > 1)
+    largest = max(scales.values(), default=1)
+    return [*([largest] if largest > 1 else []), *(size for size, _ in named.most_common(_MAX_FACTORS))]

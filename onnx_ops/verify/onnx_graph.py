@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.checking import check
+from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.external_data import describe_data_files, load_whole
 from onnx_ops.model.ir_model import WRITTEN_NAME
@@ -21,11 +25,12 @@ from onnx_ops.model.proto_walk import graphs_of
 from onnx_ops.model.read import to_bytes
 from onnx_ops.passes.edits import RANDOM
 from onnx_ops.runtime.session import STRING, Captured
-from onnx_ops.verify.inputs import make_inputs
+from onnx_ops.verify.inputs import find_size_factors, make_inputs
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
-from sliceport.engines.sizes import InputShapes
-from sliceport.errors import UsageError
+from sliceport.engines.sizes import DeclaredShapes, InputShapes
+from sliceport.errors import MissingExtra, ModelError, UsageError
+from sliceport.formats import find_converters
 from sliceport.search.graph import Body, GraphNode, Runner
 from sliceport.wording import shorten
 
@@ -67,6 +72,7 @@ class OnnxGraph:
     """
 
     format = "onnx"
+    default_against, example_engine = "onnxruntime-cpu:level=none", "onnxruntime-dml"
 
     def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None, data_folder: str = "") -> None:
         graph = proto.graph
@@ -104,6 +110,17 @@ class OnnxGraph:
             written_name=written_name,
         )
 
+    @property
+    def declared_shapes(self) -> DeclaredShapes:
+        """The declared shapes of `inputs`."""
+        return declared_shapes(self._proto.graph)
+
+    @cached_property
+    def size_factors(self) -> list[int]:
+        """Sizes that the model may need; see `find_size_factors`."""
+        assert self._model is not None
+        return find_size_factors(self._model)
+
     def whole(self) -> WholeModel:
         """Return the whole model, each output once; see `Graph`."""
         proto = self._proto
@@ -140,6 +157,10 @@ class OnnxGraph:
             onnx.ValueInfoProto(name=name, type=self._make_value_type(name, array, has_fixed_shapes))
             for name, array in inputs.items()
         )
+        # Engines fold no initializer that a caller may replace, and may know the shapes of inner values only from here.
+        values, graph = {name for node in chosen for name in node.output}.difference(outputs), self._proto.graph
+        proto.graph.input.extend(each for each in graph.input if each.name in read_names and each.name in self._weights)
+        proto.graph.value_info.extend(each for each in graph.value_info if each.name in values)
         proto.graph.output.extend(onnx.ValueInfoProto(name=name, type=self._types.get(name)) for name in outputs)
         return self._to_whole(proto, inputs, outputs)
 
@@ -208,12 +229,17 @@ class OnnxGraph:
         elif node_proto.op_type == "Loop":
             condition: Any
             count, condition, *carried = arguments  # The first two are None if they are left out.
-            count = _MAX_ITERATIONS if count is None else min(int(count), _MAX_ITERATIONS)
-            condition = np.array(condition is None or bool(condition))
+            # Both may have the shape [1]. The body gets them with the rank that it declares.
+            count = _MAX_ITERATIONS if count is None else min(int(count.reshape(())), _MAX_ITERATIONS)
+            condition = np.array(condition is None or bool(condition.reshape(())))
             is_run = bool(condition and count > 0)
             # If no iteration runs, the body is yielded once all the same, because engines load it.
             for i in range(max(count, 1)):
-                body = self._body(f"iteration {i}", graphs["body"], [np.array(i), condition, *carried], values)
+                counters = [
+                    array.reshape((1,) * len(declared.type.tensor_type.shape.dim))
+                    for array, declared in zip((np.array(i), condition), graphs["body"].input, strict=False)
+                ]
+                body = self._body(f"iteration {i}", graphs["body"], [*counters, *carried], values)
                 yield replace(body, is_run=is_run)
                 if not is_run or i + 1 == count:  # no iteration reads the outputs of the last one
                     return
@@ -285,10 +311,17 @@ class OnnxGraph:
 
     def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
         """Return the defects that `check` finds in a model: those of the engine and of invalid nodes; see `Graph`."""
-        findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
         # The engine also runs OpenVINO's converter or onnxruntime's optimizer, whose defects have engine names of their
         # own.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
+        findings = [*check(onnx.ModelProto.FromString(model.data), {}).nodes]
+        converters, _ = find_converters("model.onnx", names.__contains__)
+        if converters:  # the engine reads another format, which checks files
+            # A part of a model that the engine cannot convert has no defects that can be found.
+            with TemporaryDirectory(prefix="sliceport-") as folder, suppress(ModelError, MissingExtra):
+                file = Path(folder, "model.onnx")
+                file.write_bytes(to_bytes(load_whole(model), "the model to check"))
+                findings += [each for other in converters for each in other.check(file, {}).nodes]
         relevant = [each for each in findings if each.kind == "invalid" or set(names) & set(each.defect.engines)]
         return list(dict.fromkeys(finding.defect for finding in relevant))
 

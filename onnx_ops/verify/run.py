@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_ops.lowering import lower
+from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.read import CheckedModel, read_any
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.runtime.session import Captured
@@ -32,13 +33,13 @@ from sliceport.engines.comparison import (
     takes_part,
 )
 from sliceport.engines.engine import Engine, NodeEngine, Value
-from sliceport.engines.inputs import random_array
+from sliceport.engines.inputs import find_inputs_that_run, random_array
 from sliceport.engines.registry import choose_engines
 from sliceport.engines.side import RunFailed
+from sliceport.engines.sizes import sizes_to_try
 from sliceport.errors import ModelError, model_error
 from sliceport.formats import formats
 from sliceport.slicing.node import Folded
-from sliceport.verdict.verification import find_inputs_that_run
 
 REFERENCE = onnxruntime_cpu.NAME
 _INEXACT = {dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")}
@@ -74,10 +75,16 @@ def compare(
     """
     engines = choose_engines(executors, formats()["onnx"])
     arrays, given_shapes, seed = read_inputs(inputs), read_input_shapes(input_shapes), read_seed(seed)
-    shapes = {name: array.shape for name, array in arrays.items()} | given_shapes
+    shapes: Mapping[str, Sequence[int]] = {name: array.shape for name, array in arrays.items()} | given_shapes
     reference = f"{REFERENCE} {onnxruntime_cpu.version()}"
     checked = read_any(model)
     program = lower(checked, input_shapes=shapes, feature_level=feature_level)
+    if program.nodes and next(sizes_to_try(declared_shapes(checked.proto.graph), shapes)).chosen:
+        found = find_inputs_that_run(
+            prepare_to_run(checked, inlines=True), onnxruntime_cpu.side(), shapes, arrays, seed
+        )
+        shapes, given_shapes = found.sizes.shapes, {**given_shapes, **found.sizes.chosen}
+        program = lower(checked, input_shapes=shapes, feature_level=feature_level)
     runs, notes = _run_model(checked, program, shapes, arrays, seed)
     comparisons: list[Comparison] = []
     for lowered in program.nodes:
@@ -174,9 +181,9 @@ def _run_model(
     # Inputs and initializers cannot be observed as outputs, so `_collect_values` adds them.
     observed = runnable.with_outputs(sorted((read_names | written_names) & computed_names))
     side = onnxruntime_cpu.side()
-    inputs, outputs = find_inputs_that_run(observed, side, shapes, arrays, seed)
-    runs = [_ModelRun(_collect_values(runnable.model, outputs, inputs, read_names))]
-    other_run, notes = run_with_other_values(observed, side, inputs)
+    found = find_inputs_that_run(observed, side, shapes, arrays, seed)
+    runs = [_ModelRun(_collect_values(runnable.model, found.outputs, found.arrays, read_names))]
+    other_run, notes = run_with_other_values(observed, side, found.arrays)
     if other_run is not None:
         values = _collect_values(runnable.model, other_run.outputs, other_run.inputs, read_names)
         runs.append(_ModelRun(values, f" This is{other_run.label}."))  # `label` begins with a space

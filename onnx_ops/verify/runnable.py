@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.external_data import external_tensors, load_small_tensors
 from onnx_ops.model.io import load_externals, to_ir
 from onnx_ops.model.ir_model import mark_written_names
@@ -23,10 +25,10 @@ from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.strided_slice_op import embed_function
-from onnx_ops.verify.inputs import make_inputs
+from onnx_ops.verify.inputs import find_size_factors, make_inputs
 from sliceport.device import DeviceError, StoredTensor
 from sliceport.engines.engine import WholeModel
-from sliceport.engines.sizes import InputShapes
+from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.progress import announce
 
 
@@ -53,6 +55,16 @@ class Runnable:
     def outputs(self) -> list[str]:
         """The names of the outputs of `proto`, each once."""
         return list(dict.fromkeys(output.name for output in self.proto.graph.output))
+
+    @property
+    def declared_shapes(self) -> DeclaredShapes:
+        """The declared shapes of the inputs without an initializer."""
+        return declared_shapes(self.proto.graph)
+
+    @cached_property
+    def size_factors(self) -> list[int]:
+        """Sizes that the model may need; see `find_size_factors`."""
+        return find_size_factors(self.model)
 
     def whole(self) -> WholeModel:
         """Return the whole model for onnxruntime; see `ModelToRun` and, for the errors, `build_whole_model`."""

@@ -8,24 +8,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import onnx
 import onnx_ir as ir
 
-from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.io import write_model
 from onnx_ops.model.read import CheckedModel, read_any, read_checked
 from onnx_ops.runtime import onnxruntime_cpu
 from onnx_ops.verify.defaults import run_with_other_values
 from onnx_ops.verify.onnx_graph import OnnxGraph
-from onnx_ops.verify.runnable import Runnable, prepare_to_run
+from onnx_ops.verify.runnable import Runnable, prepare_to_run, read_complete_model
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
-from sliceport.engines.engine import Array
-from sliceport.search.graph import find_ancestors
-from sliceport.verdict.difference import rounding_tolerance_of, tolerance_of
-from sliceport.verdict.verification import Difference, Trial, Verification, Verifier, verify_or_refuse
+from sliceport.engines.engine import Array, Value
+from sliceport.engines.failure import Failure
+from sliceport.engines.side import Side
+from sliceport.search.diff import name_deciding_node
+from sliceport.search.graph import find_ancestors, find_static_values, only_moves
+from sliceport.verdict.difference import Tolerance, rounding_tolerance_of, tolerance_of
+from sliceport.verdict.verification import Trial, Verification, Verifier, verify_or_refuse
 
 VerificationT = TypeVar("VerificationT", bound=Verification)
 OPTIMIZED = "on onnxruntime's CPU provider with graph optimisation"
 UNOPTIMIZED = "on onnxruntime's CPU provider without graph optimisation"
+_HALVES = {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}
+_HALF_ROUNDING = 1e-2
+"""The accepted difference if floats of 16 bits are rounded at other places, as a fraction of the largest element."""
+_EQUAL = "all outputs are bit-equal on onnxruntime's CPU provider"
 _EQUAL_UP_TO_ROUNDING = "all outputs are equal on onnxruntime's CPU provider, floats up to rounding"
 
 
@@ -65,13 +72,18 @@ def verify_rewriting(
     inputs: Mapping[str, Array] | None = None,
     seed: int = 0,
     accepts_rounding: bool = False,
+    target: Side | None = None,
 ) -> Verification:
-    """Compare a model with its rewritten form, on onnxruntime's CPU provider, bit for bit.
+    """Compare a model with its changed form, on onnxruntime's CPU provider, bit for bit.
 
     Both run with several seeds, several sizes of open axes, and other values than the defaults of inputs. They run
     without graph optimisation and, if the original model runs with it, a second time with it. In the second runs,
     floats may differ by rounding, because fusions round differently. If the names of inputs or outputs or the element
     types of inputs differ, only this difference is returned, and nothing runs.
+
+    The `target` of the change, onnxruntime's DirectML provider, runs the changed model, too, with the first inputs. It
+    must compute what the original model computes on the CPU provider, or at least nothing that it does not compute as
+    wrongly for the original.
 
     Args:
         before: The original model; see `read_any`.
@@ -82,6 +94,7 @@ def verify_rewriting(
         seed: The first seed of the random inputs.
         accepts_rounding: Whether outputs that depend on a MatMul or Einsum may differ by rounding in the runs without
             graph optimisation, too.
+        target: The engine that the model was changed for; None to compare on the CPU provider only.
 
     Raises:
         UsageError: An argument does not fit the original model.
@@ -98,8 +111,9 @@ def verify_rewriting(
     if changed:
         return Verification((), changed)
     reference, optimized = onnxruntime_cpu.side(), onnxruntime_cpu.side("all")
-    verifier = Verifier(original, rewritten, reference)
-    runs = verifier.make_runs(declared_shapes(original.proto.graph), shapes, given, seed, tries_empty=True)
+    graph = OnnxGraph(original.proto, original.model, original.data_folder)
+    verifier = Verifier(original, rewritten, reference, fixed=find_static_values(graph))
+    runs = verifier.make_runs(shapes, given, seed, tries_empty=True)
     other_run, notes = run_with_other_values(original, reference, runs[0].inputs)
     verifier.notes.extend(notes)
     if other_run is not None:
@@ -107,28 +121,68 @@ def verify_rewriting(
         # before other seeds and sizes, because the comparison ends at the first run with a difference.
         runs.insert(1, other_run)
     trial = Trial(UNOPTIMIZED, reference)
-    if accepts_rounding:
-        trial = replace(trial, tolerance_of=rounding_tolerance_of, exact=_find_exact_outputs(original))
-    optimized_trial = Trial(OPTIMIZED, optimized, optimized, lambda expected, _: tolerance_of(expected))
-    result = verifier.compare(runs, (trial, optimized_trial))
-    return replace(result, equality=_EQUAL_UP_TO_ROUNDING) if accepts_rounding else result
+    halves = _find_half_precision(original.proto)
+    if halves:
+        trial = replace(trial, tolerance_of=_round_to_half, exact=_exclude(graph, halves))
+    elif accepts_rounding:
+        trial = replace(trial, tolerance_of=rounding_tolerance_of, exact=_exclude(graph, _find_sums(original.proto)))
+    trials = [trial, Trial(OPTIMIZED, optimized, _round_to_half if halves else _tolerance_as_expected)]
+    if target is not None:
+        moved = frozenset(name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name))
+        trials.append(Trial(f"on {target}", target, _tolerance_as_expected, moved, is_target=True, is_slow=True))
+    result = verifier.compare(runs, trials)
+    if result.is_equal:
+        return replace(result, equality=_EQUAL if trial.tolerance_of is None else _EQUAL_UP_TO_ROUNDING)
+    complete = (read_complete_model(before), read_complete_model(after, data_folder))
+    first, second = (OnnxGraph(each.proto, each.model, each.data_folder) for each in complete)
+    return name_deciding_node(result, first, second, reference)
 
 
-def _find_exact_outputs(model: Runnable) -> frozenset[str]:
-    """Return the outputs that depend on no MatMul, Einsum, function, or node with a body."""
-    graph = OnnxGraph(model.proto, model.model, model.data_folder)
-    op_types = {"MatMul", "Einsum", *(function.name for function in model.proto.functions)}
-    inexact = {
+def _tolerance_as_expected(expected: Value, _: Value) -> Tolerance:
+    """Return the default tolerance of an expected value."""
+    return tolerance_of(expected)
+
+
+def _round_to_half(expected: Value, actual: Value) -> Tolerance:
+    """Return the tolerance for rounding to floats of 16 bits."""
+    return rounding_tolerance_of(expected, actual, _HALF_ROUNDING)
+
+
+def _find_half_precision(proto: onnx.ModelProto) -> set[str]:
+    """Return the values of the main graph that floats of 16 bits are written to directly.
+
+    onnxruntime's CPU provider computes most operators on such floats in 32 bits, between Casts that it inserts. Which
+    values are rounded to 16 bits depends on the other nodes and outputs of the graph.
+    """
+    halves = {tensor.name for tensor in proto.graph.initializer if tensor.data_type in _HALVES}
+    halves |= {value.name for value in proto.graph.input if value.type.tensor_type.elem_type in _HALVES}
+    for node in proto.graph.node:
+        types = [
+            one.t.data_type if one.HasField("t") else one.i for one in node.attribute if one.name in ("to", "value")
+        ]
+        if not _HALVES.isdisjoint(types) or not halves.isdisjoint(node.input):
+            halves.update(node.output)
+    return halves
+
+
+def _find_sums(proto: onnx.ModelProto) -> set[str]:
+    """Return the outputs of each MatMul, Einsum, function, and node with a body."""
+    op_types = {"MatMul", "Einsum", *(function.name for function in proto.functions)}
+    return {
         output
-        for node in model.proto.graph.node
+        for node in proto.graph.node
         if node.op_type in op_types or any(attribute.HasField("g") for attribute in node.attribute)
         for output in node.output
     }
+
+
+def _exclude(graph: OnnxGraph, inexact: set[str]) -> frozenset[str]:
+    """Return the outputs that depend on none of the values `inexact`."""
     writes = {name: {w for i in find_ancestors(graph, [name]) for w in graph.nodes[i].writes} for name in graph.outputs}
     return frozenset(name for name in graph.outputs if inexact.isdisjoint(writes[name]))
 
 
-def _compare_interfaces(original: Runnable, rewritten: Runnable) -> tuple[Difference, ...]:
+def _compare_interfaces(original: Runnable, rewritten: Runnable) -> tuple[Failure, ...]:
     """Compare the names of inputs and outputs, in order, and the element types of inputs.
 
     Return a tuple of at most one difference: in the inputs or, if these agree, in the outputs.
@@ -143,5 +197,5 @@ def _compare_interfaces(original: Runnable, rewritten: Runnable) -> tuple[Differ
     for kind, listed in (("inputs", inputs), ("outputs", outputs)):
         old, new = listed(original), listed(rewritten)
         if old != new:
-            return (Difference("", f"the rewritten model has {kind} {new} instead of {old}."),)
+            return (Failure("structure", "", f"the rewritten model has {kind} {new} instead of {old}."),)
     return ()

@@ -28,11 +28,7 @@ def add(commands: Commands) -> None:
     batch = commands.add_parser("batch", help="run a command over many models; report and compare such runs")
     members: Commands = batch.add_subparsers(dest="member", metavar="COMMAND")
     for command in map(load, NAMES):
-        subparsers = members
-        group, _, name = command.name.rpartition(" ")
-        if group:  # `directml`, which has one command on models
-            subparsers = members.add_parser(group, help=command.help).add_subparsers(dest="action", metavar="ACTION")
-        _add_options(subparsers.add_parser(name, help=command.help), command)
+        _add_options(members.add_parser(command.name, help=command.help), command)
     _add_report(members.add_parser("report", help="report a run again, join the shards of a run, or compare two runs"))
 
 

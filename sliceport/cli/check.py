@@ -58,7 +58,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
             results.append({"model": model, "error": str(error)})
         else:
             results.append({"model": model, **json.loads(answer.text)})
-            is_clean &= answer.is_clean
+            is_clean &= answer.exit_code == 0
             files |= answer.files
     if pages["html"] is not None:
         from sliceport.report.check import check_page

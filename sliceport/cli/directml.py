@@ -1,4 +1,4 @@
-"""`sliceport directml`: install the real DirectML and run models on it."""
+"""`sliceport directml`: install the real DirectML."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import argparse
 from sliceport import progress
 from sliceport.cli.console import emit, emit_json, say
 from sliceport.cli.parser import Commands
-from sliceport.cli.work import add_command
-from sliceport.commands.command import load
 from sliceport.commands.options import add_format, add_verbose
 
 
 def add(commands: Commands) -> None:
     """Add `sliceport directml` and its actions to the parser."""
-    directml = commands.add_parser("directml", help="install the real DirectML, and run models on it")
+    directml = commands.add_parser("directml", help="install the real DirectML, on which diff runs models")
     actions = directml.add_subparsers(dest="action", metavar="ACTION")
     install = actions.add_parser("install", help="install it into the user's cache")
     install.add_argument(
@@ -26,7 +24,6 @@ def add(commands: Commands) -> None:
     status = actions.add_parser("status", help="print whether it is installed and works")
     add_format(status)
     uninstall = actions.add_parser("uninstall", help="remove everything that was installed")
-    add_command(actions, load("directml run"))
     for action, function in ((install, _install), (status, _status), (uninstall, _uninstall)):
         add_verbose(action)
         action.set_defaults(run=function)

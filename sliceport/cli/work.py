@@ -58,14 +58,14 @@ class Answer:
     """The result of a child.
 
     Attributes:
-        is_clean: Whether the command line exits with 0 rather than 1.
+        exit_code: The exit code of the command line: 0, 1 for a finding, or 2 if nothing was compared.
         text: The text to print.
         is_written: Whether the output was written, or is among the placements.
         placements: The files that the main process has to rename into place.
         files: The contents of further text files by name.
     """
 
-    is_clean: bool
+    exit_code: int
     text: str
     is_written: bool
     placements: tuple[Placement, ...] = ()
@@ -74,7 +74,7 @@ class Answer:
 
 def add_command(commands: Commands, command: Command) -> None:
     """Add the parser of a command on one model. The parsed options hold two functions: `build_work` and `supervise`."""
-    parser: Parser = commands.add_parser(command.name.rpartition(" ")[2], help=command.help)  # "run" of "directml run"
+    parser: Parser = commands.add_parser(command.name, help=command.help)
     placeholder, model_help = command.model
     parser.add_argument("model", metavar=placeholder, help=model_help)
     if command.other:
@@ -130,7 +130,7 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
         say(f"{'wrote' if answer.is_written else 'did not write'} {work.output}{reason}")
     write_pages(answer.files, overwrite=work.overwrite)
     emit(answer.text)
-    return int(not answer.is_clean)
+    return answer.exit_code
 
 
 def get_answer(work: Work, options: argparse.Namespace, *, is_supervised: bool) -> Answer:
@@ -142,7 +142,7 @@ def get_answer(work: Work, options: argparse.Namespace, *, is_supervised: bool) 
         SliceportError: The work cannot be done.
     """
     if os.path.isdir(work.model):
-        batch = join(["sliceport", "batch", *work.command.split(), work.model, "-o", "RUN"])
+        batch = join(["sliceport", "batch", work.command, work.model, "-o", "RUN"])
         raise UsageError(f"'{work.model}' is a folder, and {work.command} takes a file; write {batch}.")
     timeout, memory = parse_seconds(options.timeout), parse_size(options.memory)
     try:
@@ -216,7 +216,8 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
                 text = to_text(outcome.to_json())
             else:
                 text = outcome.summary() if work.form == "summary" else outcome.text(work.verbose > 0, work.columns)
-            return Answer(outcome.is_clean, text, outcome.output is not None, tuple(placements), outcome.files)
+            exit_code = 2 if outcome.is_untested else int(not outcome.is_clean)
+            return Answer(exit_code, text, outcome.output is not None, tuple(placements), outcome.files)
     except ChildLost:  # this SliceportError is not about the model
         raise
     # Raise plain classes, so that the main process need not import the module of a subclass.

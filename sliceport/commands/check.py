@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport import progress
-from sliceport.checking import KINDS, NodeFinding, Selection
+from sliceport.checking import FAILING, KINDS, NodeFinding, Selection
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_input_shapes, parse_pairs, replace_open_sizes, shape_options
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding
@@ -23,10 +23,14 @@ def _add_options(command: argparse.ArgumentParser) -> None:
         help="engines to check for, such as onnxruntime-dml,openvino; default: the engines that sliceport is tested "
         "with (-v lists them); 'all' adds engines whose defects are known only from reports of users",
     )
-    help_ = "versions of engines, as in openvino=2025.2; defects that these versions lack are left out"
+    help_ = "versions of engines, as in openvino=2025.2; defects that they lack are left out; default: the installed "
+    help_ += "version of each engine or, if it is not installed, the newest one that the table of defects has"
     command.add_argument("--engine-versions", type=_parse_list, default=[], metavar="NAME=VERSION", help=help_)
-    help_ = f"kinds of findings that lead to exit status 1; default {','.join(KINDS)}"
-    command.add_argument("--fail-on", type=_parse_list, default=list(KINDS), metavar="KINDS", help=help_)
+    help_ = (
+        f"kinds of findings that lead to exit status 1, of {','.join(KINDS)}; default {','.join(FAILING)}: a fragile "
+    )
+    help_ += "node is right for the sizes that most models run with"
+    command.add_argument("--fail-on", type=_parse_list, default=list(FAILING), metavar="KINDS", help=help_)
 
 
 def _parse_list(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from sliceport.commands.outcome import Options, Outcome
 
-NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe", "directml run")
+NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe")
 """The names of the commands on one model. Each has a module in this package."""
 Run = Callable[[str, Path | None, Options, bool], Outcome]
 """The work of a command. The arguments are the model's file, the output or None, the options, and whether to overwrite.
@@ -25,7 +25,7 @@ class Command:
     """A command that works on one model.
 
     Attributes:
-        name: The words of the command line.
+        name: Its word on the command line.
         help: Its line in the help of the command line.
         add_options: Adds the options that the command line and batches share.
         read_options: Returns these options as `Options`, but with names of files for `inputs`. Raises UsageError.
@@ -61,5 +61,5 @@ class Command:
 
 def load(name: str) -> Command:
     """Return the command called `name`, one of `NAMES`."""
-    command: Command = import_module(f"sliceport.commands.{name.replace(' ', '_')}").COMMAND
+    command: Command = import_module(f"sliceport.commands.{name}").COMMAND
     return command

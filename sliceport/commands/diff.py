@@ -99,10 +99,8 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     if output is not None and reading is not None and reading.next_round is not None:
         written = reading.next_round.write(output, overwrite=overwrite)
         report = replace(report, notes=(*report.notes, written.text))
-    elif output is not None and report.part is not None:
+    elif output is not None:
         save(report, output, overwrite=overwrite)
-    else:
-        output = None  # nothing was written to it
     files = {}
     models = [str(name) for name in (model, arguments.get("other")) if name is not None]
     if page_file is not None:
@@ -112,6 +110,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
         files[node_data_file] = node_data_of_diff(report, models[0 if report.failed_model == "first model" else -1])
     return Outcome(
         is_clean=report.is_equal,
+        is_untested=report.is_untested,
         summary=lambda: diff_summary(report),
         to_json=report.to_json,
         text=lambda _, columns: diff_text(report, columns),
@@ -138,10 +137,11 @@ def _read_results(model: str, options: Options, tolerances: Mapping[str, Toleran
 def _list_findings(report: DiffReport) -> list[Finding]:
     """Return a finding for each defect that explains a part of a report, or one for a part that no defect explains.
 
-    Without parts, the only finding is the failure of the report. Without a failure, there are no findings.
+    Without parts, the only finding is the failure of the report. Without a failure, the findings are untested outputs.
     """
     if report.failure is None:
-        return []
+        untested = [each for each in report.outputs if each.status == "untested"]
+        return [make_finding("untested", message=f"output {each.name!r}: {each.detail}") for each in untested]
     if not report.parts:
         engine = re.split("[: ]", report.failed or report.on)[0]  # without its options and version
         return [make_finding(report.failure.kind, message=report.failure.message, engine=engine)]
@@ -162,8 +162,8 @@ COMMAND = Command(
     model=("A", "ONNX, or OpenVINO IR (.xml)"),
     other="a second model, which should compute the same",
     writes="if asked",
-    output="also write the smallest model that differs, its data, run.py and issue.md; "
-    "with a probe's results, the next probe",
+    output="also write the outputs, report.json and, if outputs differ, the smallest model that differs, its data, "
+    "run.py and issue.md; with a probe's results, the next probe",
     output_flags=("-o", "--save"),
     name_output=lambda *_: "diff",
     has_pages=True,

@@ -31,6 +31,7 @@ class Outcome:
 
     Attributes:
         is_clean: Whether the command line exits with 0 rather than 1.
+        is_untested: Whether nothing was compared, so that the command line exits with 2.
         summary: Formats the outcome in one line.
         to_json: Returns the outcome as `--format json` prints it.
         text: Formats the outcome for people. Its arguments are whether to print more, and the width of the terminal in
@@ -45,6 +46,7 @@ class Outcome:
     to_json: Callable[[], dict[str, Any]]
     text: Callable[[bool, int | None], str]
     list_findings: Callable[[], list[Finding]]
+    is_untested: bool = False
     output: Path | None = None
     files: Mapping[str, str] = field(default_factory=dict)
 

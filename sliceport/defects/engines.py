@@ -54,3 +54,14 @@ VERSIONS = {
     DIRECTML: ("1.24.4",),
 }
 """The versions of each engine on which tests have run the entries, unless a divergence states its versions."""
+
+PACKAGES = {
+    OPENVINO_CPU: ("openvino",),
+    OPENVINO: ("openvino",),
+    OPENVINO_ONNX: ("openvino",),
+    ONNXRUNTIME_CPU: ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml"),
+    ONNXRUNTIME_CPU_OPTIMIZED: ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml"),
+    ONNXRUNTIME_DML: ("onnxruntime-directml",),
+    ONNX_REFERENCE: ("onnx",),
+}
+"""The packages that install an engine. The first one that is installed has the version of the engine."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from sliceport.defects import directml, onnxruntime, openvino, validity
-from sliceport.defects.defect import Defect
-from sliceport.defects.engines import ALL_TITLES
+from sliceport.defects.defect import Defect, version_key
+from sliceport.defects.engines import ALL_TITLES, PACKAGES, VERSIONS
 from sliceport.defects.reported import REPORTED
 from sliceport.errors import unknown_name
 
@@ -42,6 +45,20 @@ def defects_of(engine: str) -> tuple[Defect, ...]:
     if engine not in ALL_TITLES:
         raise unknown_name("engine", engine, list(ALL_TITLES))
     return tuple(defect for defect in DEFECTS if engine in defect.engines)
+
+
+@cache
+def version_to_judge(engine: str) -> str:
+    """Return the installed version of an engine or, if it is not installed, the newest version that the table has.
+
+    The result is empty if the table has no version of the engine.
+    """
+    for package in PACKAGES.get(engine, ()):
+        with suppress(PackageNotFoundError):
+            return version(package)
+    divergences = [each for defect in DEFECTS for each in defect.divergences if each.engine == engine]
+    limits = [text for each in divergences for text in (*each.versions, each.since, each.until) if text]
+    return max([*VERSIONS.get(engine, ()), *limits], key=version_key, default="")
 
 
 def find_defect(name: str) -> Defect:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sliceport.device import protocol
 from sliceport.device.arrays import decode, encode
-from sliceport.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
+from sliceport.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut, make_call_failed
 from sliceport.device.session import NodeRun, StoredTensor
 from sliceport.directml.abi import Image
 from sliceport.directml.emulator import FILL
@@ -324,7 +324,7 @@ class Device:
             os.ftruncate(self._memory, 0)  # frees the memory of the payload
         if "error" in header:
             failure = header["error"]
-            raise CallFailed(failure["call"], failure["hresult"], failure["message"])
+            raise make_call_failed(failure["call"], failure["hresult"], failure["message"])
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:

@@ -38,4 +38,16 @@ class CallFailed(DeviceError):
         self.call, self.hresult, self.message = call, hresult, message
 
     def __reduce__(self) -> tuple[type[CallFailed], tuple[str, int, str]]:
-        return CallFailed, (self.call, self.hresult, self.message)  # pickle would pass only the text in `args`
+        return type(self), (self.call, self.hresult, self.message)  # pickle would pass only the text in `args`
+
+
+class NotCompiled(CallFailed):
+    """The adapter cannot compile the shader of a node, which another adapter may compile."""
+
+    kind = "adapter"
+    """The kind of the `Failure` of a run."""
+
+
+def make_call_failed(call: str, hresult: int, message: str) -> CallFailed:
+    """Return the error for a failed call. Only onnxruntime's message tells that a shader cannot be compiled."""
+    return (NotCompiled if "80004005 Call failed" in message else CallFailed)(call, hresult, message)

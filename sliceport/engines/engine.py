@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from sliceport.device import NodeRun
     from sliceport.directml.operators import Operator
 
     Bytes = npt.NDArray[np.uint8]
@@ -185,7 +186,8 @@ class ModelEngine(_Named, Protocol):
             The outputs by name, without outputs of types that the engine cannot return.
 
         Raises:
-            SliceportError: The engine cannot run the model. The message becomes the finding.
+            SliceportError: The engine cannot run the model. The message becomes the finding. An attribute `kind` of the
+                error becomes the kind of the `Failure`.
         """
 
 
@@ -200,6 +202,16 @@ class NamesCause(Protocol):
             options: The options of the engine in the run that fails.
             fails: A function that repeats the run with other options, and returns whether it still fails.
         """
+
+
+@runtime_checkable
+class PlacesNodes(Protocol):
+    """An isolated model engine that can tell which provider ran each node, such as the CPU in place of the device."""
+
+    def run_and_place(
+        self, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
+    ) -> tuple[dict[str, Value], list[NodeRun]]:
+        """Run a model as `ModelEngine.run_model` does, and also return each node with its provider."""
 
 
 @runtime_checkable

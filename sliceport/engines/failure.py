@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["error", "crash", "memory", "missing", "structure", "type", "shape", "nan", "infinity", "values"]
+Kind = Literal[
+    "error", "adapter", "crash", "memory", "missing", "structure", "type", "shape", "nan", "infinity", "values"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,8 @@ class Failure:
     """A failure of a run.
 
     Attributes:
-        kind: `error`, `crash` and `memory` are about the whole run, the other kinds about one output.
+        kind: `error`, `adapter` (only this machine's adapter does not run it), `crash` and `memory` are about the whole
+            run, the other kinds about one output.
         output: The name of the output; empty for a failure of the whole run.
         message: One sentence without a full stop, or the end of one.
     """

@@ -1,23 +1,35 @@
-"""Inputs to run a model on: the caller's arrays, which are checked, and random arrays."""
+"""Inputs to run a model on: the caller's arrays, which are checked, and random arrays at sizes that it runs with."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
-from sliceport.engines.engine import Array, WholeModel
-from sliceport.engines.sizes import InputShapes
-from sliceport.errors import UsageError
-from sliceport.wording import Dims, example_shapes, spell
+from sliceport.engines.engine import Array, Value, WholeModel
+from sliceport.engines.failure import Failure
+from sliceport.engines.side import Result, Side
+from sliceport.engines.sizes import DeclaredShapes, InputShapes, SizeChoice, sizes_to_try
+from sliceport.errors import ModelError, UsageError
+from sliceport.progress import announce
+from sliceport.wording import Dims, count_of, example_shapes, list_names, phrase_for_shapes, spell
 
-ATTEMPTS = 4
+_BOUNDS = ((0, 100), (1, 100), (0, 2), (0, 1), (1, 2))
+"""For each attempt, the lower and the exclusive upper bound of random integers."""
+ATTEMPTS = len(_BOUNDS)
 """The number of ranges of random integers, which are tried until a model runs."""
-_BOUNDS: Sequence[tuple[int, int | None]] = ((0, None), (1, None), (0, 2), (0, 1))
-"""For each attempt, the lower bound of random integers, and the exclusive upper one (None for `DeclaredInput.end`)."""
+_KEEPS_INDICES = (0, 1, 4)
+"""The attempts in which an input that indexes has a range of its own. Attempt 4 is for masks beside indices."""
+_AT_FIRST_SIZES, _AT_OTHER_SIZES = range(ATTEMPTS), (0, 4)
+"""The attempts at the first choice of sizes, and at later ones."""
+_SECONDS = 60.0
+"""The time after which no further sizes are tried."""
+_MORE_SEEDS = 2
+"""The number of other seeds in `more_inputs`."""
 _MAX_RANDOM = 2**26
 """The largest number of elements of a random array."""
 _MAX_SPAN = 2**58
@@ -30,6 +42,8 @@ class ModelToRun(Protocol):
     Attributes:
         inputs: The names of the inputs that a caller has to give.
         outputs: The names of the outputs.
+        declared_shapes: The declared shapes of `inputs`.
+        size_factors: Divisors of the sizes of inputs that the model may need, and sizes that it names.
     """
 
     @property
@@ -37,6 +51,12 @@ class ModelToRun(Protocol):
 
     @property
     def outputs(self) -> Sequence[str]: ...  # noqa: D102 - see the class
+
+    @property
+    def declared_shapes(self) -> DeclaredShapes: ...  # noqa: D102 - see the class
+
+    @property
+    def size_factors(self) -> Sequence[int]: ...  # noqa: D102 - see the class
 
     def whole(self) -> WholeModel:
         """Return the whole model."""
@@ -52,8 +72,9 @@ class ModelToRun(Protocol):
             inputs: Arrays that are used as they are.
             shapes: Sizes for inputs with open shapes.
             seed: The seed of the random arrays.
-            attempt: From 0 to 3. Random integers are from 0 to 99, or less if they index a shorter axis. In attempt 1,
-                they are not 0, because they may be divisors. They are 0 or 1 in attempt 2, and 0 in attempt 3.
+            attempt: From 0 to 4. Random integers are from 0 to 99, or within the axis that they index. In attempt 1,
+                they are not 0, because they may be divisors. They are 0 or 1 in attempt 2, and 0 in attempt 3. In
+                attempt 4, all integers but indices are 1.
 
         Raises:
             UsageError: An array or a name does not fit, or a shape is open or too large.
@@ -68,13 +89,18 @@ class DeclaredInput:
         name: Its name.
         dtype: Its element type in NumPy or ml_dtypes, `object` for strings; None if it declares no such type.
         dims: Its sizes: a number, or for an open size a symbol or None; None for an open rank.
-        end: The exclusive upper bound of random integers.
+        bounds: For an input that indexes an axis or counts, the bounds of random integers, the upper one exclusive.
+        constants: The constants that the model compares the input with. If the input has one element, it takes each of
+            them in turn as the seed grows, and then a random value.
+        total: The sum of the elements, if they are the sizes of parts.
     """
 
     name: str
     dtype: np.dtype[Any] | None
     dims: Dims | None
-    end: int = 100
+    bounds: tuple[int, int] | None = None
+    constants: tuple[float, ...] = ()
+    total: int | None = None
 
 
 def make_inputs(
@@ -106,7 +132,6 @@ def make_inputs(
             shapes_text = f"shape {list(shapes[name])} and an array of shape {list(arrays[name].shape)}"
             raise UsageError(f"input {name!r} is given {shapes_text}.")
     random = np.random.default_rng(seed)
-    start, end = _BOUNDS[attempt]
     inputs = {}
     for model_input in declared:
         if model_input.name in arrays:
@@ -115,10 +140,216 @@ def make_inputs(
             problem = f"input {model_input.name!r} declares no element type of NumPy or ml_dtypes"
             raise UsageError(f"{problem}; give an array {spell('in inputs', 'with --input')}.")
         else:
-            end_of_input = max(end or model_input.end, start + 1)  # the range is not empty, even if the end is 1
+            start, end = _BOUNDS[attempt]
+            if model_input.bounds is not None and attempt in _KEEPS_INDICES:
+                start, end = max(model_input.bounds[0], attempt % 4), model_input.bounds[1]
             shape = _choose_shape(model_input, shapes)
-            inputs[model_input.name] = random_array(model_input.dtype, shape, random, start, end_of_input)
+            array = random_array(model_input.dtype, shape, random, start, max(end, start + 1))  # never an empty range
+            choice = (seed + attempt) % (len(model_input.constants) + 1)
+            if array.size == 1 and choice < len(model_input.constants):
+                array = np.full_like(array, model_input.constants[choice])
+            if model_input.total is not None and array.size and attempt in _KEEPS_INDICES:
+                parts = np.bincount(random.integers(0, array.size, model_input.total), minlength=array.size)
+                array = parts.reshape(array.shape).astype(array.dtype)
+            inputs[model_input.name] = array
     return inputs
+
+
+@dataclass(frozen=True)
+class FoundInputs:
+    """Inputs that an engine ran a model on.
+
+    Attributes:
+        arrays: The inputs by name.
+        sizes: The choice of their shapes.
+        attempt: The attempt of `ModelToRun.make_inputs` that made them.
+        result: The outputs, or the failure of the run.
+        tried: The number of runs up to this one, or of all runs if none succeeded.
+    """
+
+    arrays: dict[str, Array]
+    sizes: SizeChoice
+    attempt: int
+    result: Result
+    tried: int = 1
+
+    @property
+    def outputs(self) -> Mapping[str, Value]:
+        """The outputs of a run that succeeded."""
+        assert not isinstance(self.result, Failure)
+        return self.result
+
+
+def find_inputs(
+    model: ModelToRun, side: Side, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
+) -> FoundInputs:
+    """Return the first inputs that an engine runs a model on; see `sizes_to_try` and `ModelToRun.make_inputs`.
+
+    Announce the sizes that were chosen. If the engine runs none of the inputs, return the first ones.
+
+    Args:
+        model: The model.
+        side: The engine.
+        shapes: The caller's shapes, including those of `arrays`.
+        arrays: The caller's arrays.
+        seed: The seed of random arrays.
+
+    Raises:
+        UsageError: See `ModelToRun.make_inputs` and `Side.run`.
+        BudgetSpent, MemoryError, MissingExtra, ChildLost: See `Side.run`.
+    """
+    failures: list[FoundInputs] = []
+    errors: list[UsageError] = []
+    end = time.monotonic() + _SECONDS
+    attempts: Sequence[int] = _AT_FIRST_SIZES
+    for sizes in sizes_to_try(model.declared_shapes, shapes, model.size_factors):
+        earlier: list[Mapping[str, Array]] = []
+        for attempt in attempts:
+            try:
+                inputs = model.make_inputs(arrays, sizes.shapes, seed, attempt)
+            except UsageError as error:
+                errors.append(error)
+                break
+            if any(all(map(np.array_equal, inputs.values(), each.values())) for each in earlier):
+                continue
+            earlier.append(inputs)
+            result = side.try_run(model.whole(), inputs)
+            found = FoundInputs(inputs, sizes, attempt, result, len(failures) + 1)
+            if not isinstance(result, Failure):
+                announce_sizes(sizes.chosen)
+                return found
+            failures.append(found)
+            if result.kind == "memory":  # the machine is to blame, so a caller must not try other inputs
+                return found
+        attempts = _AT_OTHER_SIZES
+        if time.monotonic() > end:
+            break
+    if not failures:
+        raise errors[0]
+    return replace(failures[0], tried=len(failures))
+
+
+def announce_sizes(chosen: InputShapes) -> None:
+    """Announce sizes that were chosen, with the option for other sizes."""
+    if chosen:
+        texts = "; ".join(f"{name} {','.join(map(str, shape))}" for name, shape in chosen.items())
+        name = next(iter(chosen))
+        option = spell(f"input_shapes={{{name!r}: …}}", f"--input-shapes {name}:…")
+        announce(f"sizes: {texts} (chosen; {option} for others)")
+
+
+def find_inputs_that_run(
+    model: ModelToRun,
+    side: Side,
+    shapes: InputShapes,
+    arrays: Mapping[str, Array],
+    seed: int,
+    title: str = "the model",
+) -> FoundInputs:
+    """Do as `find_inputs`, but raise a ModelError about the model, called `title`, if the engine runs no inputs.
+
+    Raises:
+        UsageError: See `ModelToRun.make_inputs` and `Side.run`.
+        ModelError: The engine does not run the model on any of the inputs that were tried.
+        MemoryError: The engine lacks memory.
+        BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
+    """
+    found = find_inputs(model, side, shapes, arrays, seed)
+    if isinstance(found.result, Failure):
+        raise_if_memory(found.result)
+        raise ModelError(describe_failed_search(side, found, arrays, title))
+    return found
+
+
+def describe_failed_search(side: Side, found: FoundInputs, arrays: Mapping[str, Array], title: str) -> str:
+    """Return a sentence about a model that runs on no inputs: what was tried, the failure, and the options to give."""
+    assert isinstance(found.result, Failure)
+    chosen, drawn = found.sizes.chosen, {name: array for name, array in found.arrays.items() if name not in arrays}
+    tried = phrase_for_shapes(found.sizes.given)
+    if chosen:
+        tried += f" with {'; '.join(f'{name} {list(shape)}' for name, shape in chosen.items())}"
+        tried += f" or with {count_of(found.tried - 1, 'other choice')} of sizes and values" * (found.tried > 1)
+    elif drawn:
+        tried += f" on {'any of ' * (found.tried > 1)}{count_of(found.tried, 'set')} of random values"
+        tried += f" for {list_names(drawn)}"
+    # Integers are more likely to be at fault than floats.
+    name = next((name for name, array in drawn.items() if "int" in array.dtype.name), next(iter(drawn), ""))
+    declared = {name: found.sizes.declared[name] or () for name in chosen}
+    example = {name: [dim if isinstance(dim, int | str) else None for dim in dims] for name, dims in declared.items()}
+    options = [example_shapes(example)] if chosen else []
+    options += [spell(f"inputs={{{name!r}: …}}", f"--input {name}=FILE.npy")] if drawn else []
+    advice = f"; give {' or '.join(options)}" if options else ""
+    return f"{side.engine.name} does not run {title}{tried} ({found.result.message}){advice}."
+
+
+def raise_if_memory(failure: Failure) -> None:
+    """Raise MemoryError if a run lacked memory: the machine is to blame, so a caller must not try other inputs."""
+    if failure.kind == "memory":
+        raise MemoryError
+
+
+def try_whole_model(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> Result:
+    """Run a model, and return its outputs by name, or the failure of the run.
+
+    Raises:
+        MemoryError: The engine lacks memory.
+        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
+    """
+    result = side.try_run(model.whole(), inputs)
+    if isinstance(result, Failure):
+        raise_if_memory(result)
+    return result
+
+
+def more_inputs(
+    model: ModelToRun, shapes: InputShapes, arrays: Mapping[str, Array], seed: int, attempt: int = 0
+) -> Iterator[dict[str, Array]]:
+    """Yield further inputs for a model that runs with these shapes, to show more of what it computes.
+
+    At first, only the seeds differ. Then, random arrays of floats are scaled, and replaced by ramps, sparse arrays,
+    images in 0 to 1 and in 0 to 255, and waves. The caller's arrays are kept. A model need not run on all of these.
+
+    Args:
+        model: The model.
+        shapes: The shapes of all inputs with open sizes, as in `FoundInputs.sizes.shapes`.
+        arrays: The caller's arrays, which are kept.
+        seed: The seed of random arrays.
+        attempt: The attempt that the model runs with; see `ModelToRun.make_inputs`.
+
+    Raises:
+        UsageError: See `ModelToRun.make_inputs`.
+    """
+    if set(model.inputs) <= arrays.keys():
+        return
+    for other in range(1, _MORE_SEEDS + 1):
+        yield model.make_inputs(arrays, shapes, seed + other, attempt)
+    base = model.make_inputs(arrays, shapes, seed, attempt)
+    drawn = [name for name, array in base.items() if name not in arrays and _is_float(array.dtype)]
+    for change in _CHANGES if drawn else ():
+        changed = {}
+        for position, name in enumerate(drawn, 1):
+            array = base[name]
+            values = change(array.astype(np.float64), np.linspace(-1, 1, array.size).reshape(array.shape))
+            # Inputs of one element, such as two limits of a range, ascend with their position.
+            changed[name] = np.asarray(values * (position if array.size == 1 else 1)).astype(array.dtype)
+        yield {**base, **changed}
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return "float" in dtype.name
+
+
+_CHANGES = (
+    lambda x, _: x * 0.01,
+    lambda x, _: x * 10,
+    lambda x, _: x * 100,
+    lambda _, ramp: ramp,
+    lambda x, _: np.where(x > 1, x, 0),
+    lambda x, ramp: (np.abs(x) + 3 * (ramp + 1)) % 1,
+    lambda x, ramp: np.floor((np.abs(x) + 3 * (ramp + 1)) % 1 * 256),
+    lambda x, ramp: 0.3 * np.sin(ramp * ramp.size * np.pi / 36) + 0.01 * x,
+)
+"""Functions of a random array and of a ramp from -1 to 1 of the same shape; see `more_inputs`."""
 
 
 def _choose_shape(model_input: DeclaredInput, shapes: InputShapes) -> tuple[int, ...]:

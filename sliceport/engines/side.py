@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sliceport.defects.engines import REPORTED_TITLES
-from sliceport.engines.engine import Array, ModelEngine, Value, WholeModel
-from sliceport.engines.failure import Failure
+from sliceport.engines.engine import Array, ModelEngine, PlacesNodes, Value, WholeModel
+from sliceport.engines.failure import Failure, Kind
 from sliceport.engines.kept_runs import KeptRuns
 from sliceport.engines.registry import model_engines
 from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory, unknown_name
@@ -20,9 +21,14 @@ from sliceport.sandbox.child import seconds_left, this_process
 from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildTimedOut
 from sliceport.wording import shorten
 
+if TYPE_CHECKING:
+    from sliceport.device import NodeRun
+
 Result = Mapping[str, Value] | Failure
 _SHARE = 0.75
 """The share of the time left by --timeout that a search may take. The rest is for the report."""
+_MAX_REASON = 1000
+"""Limit for the characters of an engine's reason, because nodes of control flow repeat the reason of a node in them."""
 
 
 class BudgetSpent(SliceportError):
@@ -120,22 +126,29 @@ class Side:
             raise RunFailed(result)
         return dict(result)
 
-    def try_run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
-        """Do as `run`, but return a failure instead of raising RunFailed."""
+    def try_run(self, model: WholeModel, inputs: Mapping[str, Array], places: list[NodeRun] | None = None) -> Result:
+        """Do as `run`, but return a failure instead of raising RunFailed.
+
+        If the engine is `PlacesNodes` and does run the model, `places` gets each node with the provider that ran it.
+        """
         if self.kept_runs is None:
-            return self._run(model, inputs)
+            return self._run(model, inputs, places)
         path = self.kept_runs.path_of(self.title, model, inputs)
         result = self.kept_runs.read(path)
         if result is None:
-            result = self._run(model, inputs)
+            result = self._run(model, inputs, places)
             self.kept_runs.write(path, result)
         return result
 
-    def _run(self, model: WholeModel, inputs: Mapping[str, Array]) -> Result:
+    def _run(self, model: WholeModel, inputs: Mapping[str, Array], places: list[NodeRun] | None = None) -> Result:
         """Run a model without `kept_runs`: in a child process, or in this process if the engine isolates its runs."""
         timeout = self.budget.remaining()
         self.budget.runs += 1
         try:
+            if places is not None and isinstance(self.engine, PlacesNodes):
+                placed_outputs, nodes = self.engine.run_and_place(model, inputs, self.options)
+                places += nodes
+                return placed_outputs
             if getattr(self.engine, "is_isolated", False):  # an optional attribute; see `ModelEngine`
                 return self.engine.run_model(model, inputs, self.options)  # `run_model` takes no time limit
             outputs: dict[str, Value] = supervisor.call(
@@ -153,7 +166,8 @@ class Side:
                 return Failure("memory", "", "it needs more memory than is available")
             return Failure("crash", "", f"its process {error}")
         except SliceportError as error:
-            return Failure("error", "", shorten(str(error)).rstrip("."))
+            kind: Kind = getattr(error, "kind", "error")  # an engine's error may tell more; see `ModelEngine`
+            return Failure(kind, "", shorten(str(error), _MAX_REASON).rstrip("."))
         except Exception as error:  # an engine of another package may raise anything
             return Failure("error", "", f"{type(error).__name__}: {shorten(str(error)).rstrip('.')}")
         return outputs

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, count
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +24,19 @@ FIRST_LEADING, FIRST_OTHER = 2, 23
 Of 24 models with open sizes that were tried, most run with these. Smaller sizes are too small for some convolutions,
 and larger ones exceed some tables of positions. As many models run with a small batch as with a large one.
 """
+Rule = tuple[int, int, int | None]
+"""The arguments `leading`, `other` and `step` of `choose_sizes`."""
+_SMALL_PRIMES: Rule = (3, 5, None)
+_ONES: Rule = (1, 1, 0)
+_ZEROS: Rule = (0, 0, 0)
+_PRIMES: Sequence[Rule] = ((FIRST_LEADING, FIRST_OTHER, None), _SMALL_PRIMES)
+_PRIMES_OF_ONE: Rule = (1, FIRST_OTHER, None)
+_USUAL = ((64, 32), (64, 0), (224, 0), (512, 0), (16000, 0), (640, 0), (1024, 0), (1760, 0), (320, 0), (8, 0))
+"""Usual sizes of images, of sound and of text: the arguments `other` and `step` of `choose_sizes`."""
+_MAX_RANK = 4
+"""The largest rank that is tried for inputs of unknown rank."""
+_MAX_RELATIONS = 12
+"""Limit for the relations between symbols that are tried, because their number grows with its third power."""
 
 
 def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[str, tuple[int, ...]]:
@@ -71,6 +86,7 @@ def choose_sizes(
     given: InputShapes = MappingProxyType({}),
     leading: int = FIRST_LEADING,
     other: int = FIRST_OTHER,
+    step: int | None = None,
 ) -> dict[str, tuple[int, ...]]:
     """Return shapes for the inputs that have open axes.
 
@@ -81,48 +97,162 @@ def choose_sizes(
     Args:
         declared: The shapes that a model declares, by input.
         given: Shapes that the caller has set, by input. A size that they imply for a symbol also holds in other inputs.
-        leading: The first prime for open sizes of axis 0, and for symbols whose first occurrence is on axis 0.
+        leading: The first prime for open sizes of axis 0, and for symbols whose first occurrence is on axis 0. If it is
+            1 or `step` is given, all these sizes are equal to `leading`.
         other: The first prime for all other open sizes.
+        step: If it is given, the open sizes other than `leading` are not primes: they are `other`, `other + step`, and
+            so on. The only axis of an input then counts as another axis than axis 0.
 
     >>> choose_sizes({"x": ("batch", 3, None), "mask": ("batch", "2*batch + 1"), "y": (4,), "z": None})
     {'x': (2, 3, 23), 'mask': (2, 5)}
     >>> choose_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)})
     {'mask': (4, 23)}
+    >>> choose_sizes({"x": ("batch", 3, None, None)}, leading=1, other=64, step=32)
+    {'x': (1, 3, 64, 96)}
     """
     sizes = _sizes_of_symbols(declared, given)
     taken_primes = set(sizes.values())
+    steps = count(other, step or 0)
     symbols = [dim for shape in declared.values() for dim in shape or () if isinstance(dim, str)]
     plain_symbols = set(filter(str.isidentifier, symbols))
     formulas = {dim: formula for dim in symbols if (formula := _read_formula(dim, plain_symbols)) and dim not in sizes}
 
-    def size_of(dim: DeclaredDim, axis: int) -> int | None:
+    def take(is_leading: bool, allowed: range | None = None) -> int:
+        """Return a size that is not taken yet, if possible one of `allowed`."""
+        if step is None and not (is_leading and leading == 1):
+            return _take_prime(taken_primes, leading if is_leading else other, allowed)
+        size = leading if is_leading else next(steps)
+        return min(max(size, allowed[0]), allowed[-1]) if allowed else size
+
+    def size_of(dim: DeclaredDim, is_leading: bool) -> int | None:
         """Return the size for a declared dimension; None for a formula. Add the size of a new symbol to `sizes`."""
-        first = other if axis else leading
         if isinstance(dim, int):
             return dim
         if not isinstance(dim, str):
-            return _take_prime(taken_primes, first, dim)  # `dim` is None or the range of possible sizes
+            return take(is_leading, dim)  # `dim` is None or the range of possible sizes
         if dim not in formulas and dim not in sizes:
-            sizes[dim] = _take_prime(taken_primes, first)
+            sizes[dim] = take(is_leading)
         return sizes.get(dim)
 
     # Formulas stay None until all symbols in them have sizes.
     chosen = {
-        name: [size_of(dim, axis) for axis, dim in enumerate(shape)]
+        name: [size_of(dim, axis == 0 and (step is None or len(shape) > 1)) for axis, dim in enumerate(shape)]
         for name, shape in _open_shapes(declared, given).items()
     }
     for dim, formula in formulas.items():
         for name in _list_symbols(formula):
             if name not in sizes:
-                sizes[name] = _take_prime(taken_primes, other)
+                sizes[name] = take(is_leading=False)
         value = _evaluate(formula, sizes)
-        sizes[dim] = _take_prime(taken_primes, other) if value is None or value < 1 else value
+        sizes[dim] = take(is_leading=False) if value is None or value < min(1, other) else value
     return {
         name: tuple(
             sizes[str(dim)] if size is None else size for dim, size in zip(declared[name] or (), shape, strict=True)
         )
         for name, shape in chosen.items()
     }
+
+
+@dataclass(frozen=True)
+class SizeChoice:
+    """Shapes for the inputs of a model.
+
+    Attributes:
+        declared: The declared shapes. An input of unknown rank has a rank here, and a symbol may be a sum of others.
+        given: The shapes that the caller has set.
+        rule: The rule that chooses all other open sizes.
+        fixed: Sizes of symbols that the rule does not choose.
+    """
+
+    declared: DeclaredShapes
+    given: InputShapes
+    rule: Rule
+    fixed: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def chosen(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of inputs that have open sizes and are not in `given`."""
+        # One more input has the fixed sizes as its shape.
+        declared, given = {**self.declared, "": tuple(self.fixed)}, {**self.given, "": tuple(self.fixed.values())}
+        return choose_sizes(declared, given, *self.rule)
+
+    @property
+    def shapes(self) -> dict[str, Sequence[int]]:
+        """The shapes in `given` and in `chosen`."""
+        return {**self.given, **self.chosen}
+
+    def others(self, *, has_empty: bool = False) -> list[SizeChoice]:
+        """Return choices with other sizes that the model may run with; with `has_empty`, the last one has sizes of 0.
+
+        If a size is a sum, as the length of a mask that covers a past, one of the choices has a summand of 0.
+        """
+        if not self.chosen:
+            return []
+        leading, other, step = self.rule
+        primes = [_SMALL_PRIMES if leading > 1 else (1, 5, None), _ONES]
+        rules: Sequence[Rule] = primes if step is None else [(leading, 2 * other, step)]
+        choices = [replace(self, rule=rule) for rule in rules if self.rule not in (rule, _ONES)]
+        shapes = [shape for shape in self.declared.values() if shape]
+        ranks = {dim: len(shape) for shape in shapes for dim in shape if isinstance(dim, str)}
+        for formula in filter(None, (_read_formula(dim, set(ranks)) for dim in ranks)):
+            past = max(_list_symbols(formula), key=lambda name: ranks.get(name, 0), default="")
+            choices += [replace(self, fixed={past: 0})] * (past in ranks)
+        choices += [replace(self, rule=_ZEROS)] * has_empty
+        return [each for i, each in enumerate(choices) if each.shapes not in [one.shapes for one in choices[:i]]]
+
+
+def sizes_to_try(declared: DeclaredShapes, given: InputShapes, factors: Sequence[int] = ()) -> Iterator[SizeChoice]:
+    """Yield choices of sizes for the axes that inputs leave open, the most telling ones first.
+
+    These are primes; primes with one symbol that is equal to another, or to the sum of two, as the length of a mask in
+    a decoder is; multiples of `factors`, and equal sizes of each factor; usual sizes of images, sound and text; and 1.
+    Inputs of unknown rank get 1 to `_MAX_RANK` axes. If no size is open, yield one choice.
+
+    Args:
+        declared: The shapes that a model declares, by input.
+        given: Shapes that the caller has set, by input.
+        factors: Divisors of sizes that the model may need, and sizes that it names.
+
+    >>> [choice.chosen["x"] for choice in sizes_to_try({"x": ("batch", None)}, {}, [32])][:6]
+    [(2, 23), (3, 5), (1, 23), (2, 64), (1, 64), (2, 32)]
+    """
+    unknown = [name for name, shape in declared.items() if shape is None and name not in given]
+    ranks = range(1, _MAX_RANK + 1) if unknown else [0]
+    ranked = [{**declared, **dict.fromkeys(unknown, (None,) * rank)} for rank in ranks]
+    sums, equals = _relate_symbols(declared, given)
+    steps = [step for factor in factors for step in ((2 * factor, factor), (factor, 0))] + [*_USUAL]
+    later: list[Rule] = [*((batch, *step) for step in steps for batch in (FIRST_LEADING, 1)), _ONES]
+    with_one = [_PRIMES[0], _PRIMES_OF_ONE]
+    rounds: Sequence[tuple[Sequence[Rule], Sequence[DeclaredShapes]]] = [
+        (_PRIMES, ranked), (with_one, sums), ([_PRIMES_OF_ONE], ranked), (with_one, equals), (later, ranked)
+    ]  # fmt: skip
+    for rules, variants in rounds:
+        for choice in (SizeChoice(each, given, rule) for each in variants for rule in rules):
+            yield choice
+            if not choice.chosen:
+                return
+
+
+def _relate_symbols(declared: DeclaredShapes, given: InputShapes) -> tuple[list[DeclaredShapes], list[DeclaredShapes]]:
+    """Return the declared shapes with a symbol replaced by a sum of two others, and with one replaced by another.
+
+    Symbols on axis 0, which is usually the batch, and symbols with a given size are left out. The first sums replace
+    the last symbol of the inputs with the fewest axes, such as the length of a mask.
+    """
+    shapes = [shape for shape in declared.values() if shape]
+    excluded = {shape[0] for shape in shapes} | _sizes_of_symbols(declared, given).keys()
+    ranks = {dim: len(shape) for shape in shapes for dim in shape if isinstance(dim, str)}
+    symbols = [symbol for symbol in ranks if symbol.isidentifier() and symbol not in excluded]
+    totals = sorted(symbols, key=lambda symbol: (ranks[symbol], -symbols.index(symbol)))
+    sums = [(total, pair) for total in totals for pair in combinations(symbols, 2) if total not in pair]
+
+    def substitute(symbol: str, text: str) -> DeclaredShapes:
+        return {name: shape and [text if dim == symbol else dim for dim in shape] for name, shape in declared.items()}
+
+    return (
+        [substitute(total, " + ".join(pair)) for total, pair in sums[:_MAX_RELATIONS]],
+        [substitute(*pair) for pair in [*combinations(symbols, 2)][:_MAX_RELATIONS]],
+    )
 
 
 def choose_symbol_sizes(

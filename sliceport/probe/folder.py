@@ -16,6 +16,7 @@ import numpy as np
 from sliceport import progress
 from sliceport.arguments import read_inputs, read_seed
 from sliceport.engines.engine import Array
+from sliceport.engines.inputs import find_inputs_that_run
 from sliceport.engines.kept_runs import digest_run
 from sliceport.engines.side import Side, read_side
 from sliceport.engines.sizes import InputShapes
@@ -24,8 +25,7 @@ from sliceport.probe.rounds import Cut, NodePath, State
 from sliceport.sandbox.place import fill_folder
 from sliceport.search.case import Case, compute_all
 from sliceport.search.graph import Graph, find_boundary
-from sliceport.search.setup import DEFAULT_AGAINST, open_graph, read_shapes
-from sliceport.verdict.verification import find_inputs_that_run
+from sliceport.search.setup import open_graph, read_shapes
 from sliceport.wording import count_of, format_bytes, spell
 
 MARK = "probe.txt"
@@ -108,14 +108,15 @@ def probe(
     graph = open_graph(model)
     arrays = read_inputs(inputs)
     shapes = read_shapes(model, arrays, input_shapes, open_sizes)
-    reference = against or DEFAULT_AGAINST.get(graph.format, "")
+    reference = against or graph.default_against
     good = read_side(reference, graph.format, spell("against", "--against"))
     seed = read_seed(seed)
     model_digest = digest_run("model", graph.whole(), {})
     progress.say(f"running the model on {good}")
-    values, _ = find_inputs_that_run(graph, good, shapes, arrays, seed)
+    found = find_inputs_that_run(graph, good, shapes, arrays, seed)
+    values = found.arrays
     input_digest, node_count = digest_run("inputs", graph.whole(), values), len(NodePath(graph).numbers)
-    about: dict[str, Any] = {"shapes": shapes, "seed": seed, "reference": reference, "anonymise": anonymise}
+    about: dict[str, Any] = {"shapes": found.sizes.shapes, "seed": seed, "reference": reference, "anonymise": anonymise}
     state = State(model=model_digest, inputs=input_digest, high=node_count, cuts={}, **about)
     return Round(graph, good, values, state).write(directory, overwrite=overwrite)
 

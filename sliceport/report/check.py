@@ -16,8 +16,8 @@ Result = Mapping[str, Any]
 """The file name `model`, with the values of `CheckReport.to_json()`, or with the `error` that prevented the check."""
 LEVELS = {"invalid": "error", "fragile": "warning", "defect": "warning"}
 """The levels of kinds in SARIF and on GitHub."""
-HINT = "--engines all adds engines that are known from the reports of users alone"
-"""The end of the last line. If there is only one model, the command for that model comes first."""
+HINT = "engines that are known from the reports of users alone"
+"""The end of the last line, after the command that adds them."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ class Group:
     @property
     def message(self) -> str:
         """The id of the defect, the detail, the behavior of the engines, and the help, as one line."""
-        return f"{': '.join(filter(None, (self.entry['id'], self.detail, self.effects)))}; {self.entry['help']}"
+        help_ = self.entry["help_if_fragile" if self.kind == "fragile" and not self.is_reported else "help"]
+        return f"{': '.join(filter(None, (self.entry['id'], self.detail, self.effects)))}; {help_}"
 
     def __str__(self) -> str:
         return f"{len(self.nodes)} {self.op}: {self.message}"
@@ -122,6 +123,8 @@ def summarize(result: Result) -> str:
     if result["reported_engines"]:
         report_count = sum(len(group.nodes) for group in groups if group.is_reported)  # of findings, not of nodes
         counts.append(f"{report_count or 'nothing'} reported of {_name_engines(result['reported_engines'])}")
+    if result["unchecked_engines"]:
+        counts.append(f"nothing to check for {_join_names(result['unchecked_engines'])} in a model of this format")
     return ", ".join(counts)
 
 
@@ -133,7 +136,7 @@ def _name_engines(names: Sequence[str]) -> str:
 def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None, hint: bool) -> str:
     """Format the findings about models for people, a section for each model. If no model was checked, return "".
 
-    The lines of findings are wrapped to `columns`, unless it is None. With `hint`, the last line ends in `HINT`.
+    The lines of findings are wrapped to `columns`, unless it is None. With `hint`, the last line is `_format_hint`.
     """
     if all("error" in result for result in results):
         return ""  # stderr has the reasons
@@ -145,8 +148,19 @@ def check_text(results: Sequence[Result], *, verbose: bool, columns: int | None,
             lines.append(result["model"])
         for line in _format_model(result, verbose):
             lines += wrap(line, columns, hanging=4)
-    command = (join(["sliceport", "check", results[0]["model"]]) + " ") if len(results) == 1 else ""
-    return "\n".join([*lines, f"{command}{HINT}"] if hint else lines)
+    versions = {engine: version for result in results for engine, version in result.get("versions", {}).items()}
+    if versions:
+        text = ", ".join(f"{engine} {version}" for engine, version in versions.items())
+        lines.append(f"judged for {text}; --engine-versions chooses others")
+    return "\n".join([*lines, _format_hint(results)] if hint else lines)
+
+
+def _format_hint(results: Sequence[Result]) -> str:
+    """Return the command that also checks for the engines that are left out by default."""
+    command = f"{join(['sliceport', 'check', results[0]['model']])} " if len(results) == 1 else ""
+    left_out = list(dict.fromkeys(engine for result in results for engine in result.get("left_out_engines", ())))
+    converted = f"{_join_names(left_out)}, for which the model is converted, and " if left_out else ""
+    return f"{command}--engines {','.join(['all', *left_out])} adds {converted}{HINT}"
 
 
 def _format_model(result: Result, verbose: bool) -> Iterator[str]:

@@ -21,16 +21,19 @@ _MAX_NODES = 30
 def diff_text(report: DiffReport, columns: int | None = None) -> str:
     """Format a report: a table of outputs at most `columns` wide, the differences, their causes, and a summary."""
     head = [table(_list_rows(report.outputs), columns)] if report.outputs else []
-    different = [output for output in report.outputs if output.status == "different"]
-    lines = [f"{output.name}: {output.distribution or output.detail}" for output in different]
-    sentences = [*lines, *filter(None, [report.failure_sentence]), *report.sentences]
+    lines = [
+        f"{output.name}: {'untested, because ' * (output.status == 'untested')}{output.distribution or output.detail}"
+        for output in report.outputs
+        if output.detail
+    ]
+    sentences = [*lines, *report.placement, *filter(None, [report.failure_sentence]), *report.sentences]
     return "\n".join([*head, *map(printable, sentences), diff_summary(report)])
 
 
 def diff_summary(report: DiffReport) -> str:
     """Format the engines and the result on one line. The result is the engine that failed, or the counts of outputs."""
     statuses = [output.status for output in report.outputs]
-    kinds = [status for status in ("equal", "close", "different") if status in statuses]
+    kinds = [status for status in ("equal", "close", "untested", "different") if status in statuses]
     counts = ", ".join(f"{statuses.count(status)} {status}" for status in kinds)
     failed = f"{report.failed} does not run the {report.failed_model}" if report.failed else ""
     result = failed or f"outputs: {counts or 'none'}"
@@ -65,6 +68,6 @@ def diff_page(report: DiffReport, models: Sequence[str]) -> str:
         models=models,
         report=report,
         parts=parts,
-        remarks=[*filter(None, [report.failure_sentence]), *report.notes],
+        remarks=[*report.placement, *filter(None, [report.failure_sentence]), *report.notes],
         harden_command=harden_command,
     )

@@ -1,4 +1,4 @@
-"""Programs, comparisons and runs as text for people."""
+"""Programs and comparisons as text for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sliceport.wording import count_of, format_bytes
 
 if TYPE_CHECKING:
     from sliceport.engines.comparison import Report
-    from sliceport.engines.model_run import ModelRun
 
 _MAX_NAME = 48
 """The largest number of characters of a name in a table. Of a longer name, only the end is shown."""
@@ -78,25 +77,6 @@ def report_summary(report: Report) -> str:
     counts_text = ", ".join(f"{counts[status]} {status}" for status in statuses if counts[status])
     total = f"{count_of(len(report.comparisons), 'comparison')} with {report.reference}"
     return printable(": ".join(filter(None, (total, counts_text))))
-
-
-def run_text(run: ModelRun, *, columns: int | None = None) -> str:
-    """Format a run: a table of outputs at most `columns` wide, operators by provider, findings, retries, and counts."""
-    from sliceport.engines.model_run import describe_transient
-
-    rows: list[tuple[str, ...]] = [("output", "elements", "shape", "result", "difference", "allowed")]
-    for output in run.outputs:
-        numbers = ["-" if value is None else f"{value:.2g}" for value in (output.difference, output.tolerance)]
-        rows.append((_shorten(output.name), output.element, _format_dims(output.shape), output.status, *numbers))
-    head = [table(rows, columns)] if run.outputs else []
-    lines = []
-    for provider in sorted({node.provider for node in run.nodes}):
-        operators = Counter(node.op_type for node in run.nodes if node.provider == provider)
-        listed = ", ".join(f"{count} {name}" for name, count in operators.most_common())
-        lines.append(f"{provider}: {listed}")
-    lines += [f"{finding.kind}: {finding.message}" for finding in run.findings]
-    lines += map(describe_transient, dict.fromkeys(run.transient))
-    return "\n".join([*head, *map(printable, lines), printable(run.summary)])
 
 
 def _node_path(lowered: LoweredNode) -> str:

@@ -4,39 +4,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from sliceport import progress
 from sliceport.arguments import is_path, read_inputs, read_seed
-from sliceport.engines.engine import Array, NamesCause
+from sliceport.engines.engine import Array, NamesCause, Value
 from sliceport.engines.failure import Failure
-from sliceport.engines.inputs import ATTEMPTS
+from sliceport.engines.inputs import FoundInputs, describe_failed_search, find_inputs, more_inputs
 from sliceport.engines.kept_runs import open_kept_runs
 from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Budget, BudgetSpent, Result, Side
 from sliceport.engines.sizes import InputShapes
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.search.case import Case, Located
-from sliceport.search.graph import Graph, find_ancestors
+from sliceport.search.graph import Graph, find_ancestors, find_static_values
 from sliceport.search.matching import Matches
 from sliceport.search.pair import Pair
+from sliceport.search.refusals import find_other_refusals
 from sliceport.search.report import DiffReport, Part
 from sliceport.search.search import Search, search_each
-from sliceport.search.setup import DEFAULT_AGAINST, match_names, open_graph, read_engines, read_shapes, read_tolerances
+from sliceport.search.setup import match_names, open_graph, read_engines, read_shapes, read_tolerances
 from sliceport.shell import join
 from sliceport.verdict.difference import (
+    EXACT,
     OutputDiff,
     Tolerance,
     describe_missing,
     inner_tolerance_of,
     tolerance_of,
 )
-from sliceport.wording import phrase_for_shapes, spell
+from sliceport.verdict.untested import find_untested, mark_untested
+from sliceport.verdict.verification import Verification
+from sliceport.wording import spell
 
+if TYPE_CHECKING:
+    from sliceport.device import NodeRun
+
+_SECONDS_TO_EXPLAIN = 60.0
+"""Limit for the search for the node that decides a verification."""
 _MATCHING_RUNS = 3
 """The number of sets of inputs to match values of two models. Values match if they agree on all of these sets."""
+_SEED_STEP = 60
+"""The distance of their seeds: seeds at this distance choose the same of up to 5 constants; see `DeclaredInput`."""
 
 
 def diff(
@@ -64,7 +75,7 @@ def diff(
         against: With one model, the engine that computes the expected outputs, or a folder of recorded outputs. With
             two models, the engine of the second one. The default is onnxruntime's CPU provider without optimization for
             ONNX, and `Model.evaluate` for OpenVINO. For two models of one format, the default is the engine `on`.
-        input_shapes: Sizes for inputs whose shape the model leaves open, by name.
+        input_shapes: Sizes for inputs whose shape the model leaves open, by name. Other open sizes are chosen.
         inputs: Arrays for inputs, by name; all other inputs get random arrays.
         seed: The seed of the first random inputs.
         seeds: The number of sets of random inputs to try. `diff` stops at the first set on which outputs differ.
@@ -109,6 +120,31 @@ def diff(
     return comparison.run(arrays, shapes, range(read_seed(seed), seed + seeds))
 
 
+def name_deciding_node(verification: Verification, first: Graph, second: Graph, reference: Side) -> Verification:
+    """Return a verification that failed, with a note on the first node of the changed model that decides, if found.
+
+    Args:
+        verification: The verification.
+        first: The original model.
+        second: The changed model.
+        reference: The engine that computed the expected outputs of the original model.
+    """
+    if verification.failed_on is None:
+        return verification
+    side, run = verification.failed_on
+    good, bad = (replace(each, budget=Budget(_SECONDS_TO_EXPLAIN)) for each in (reference, side))
+    tolerances = {"": EXACT if side == reference else None}
+    try:
+        names = match_names(first, second)
+        report = _Comparison(first, second, good, bad, names, tolerances, (None, None)).run(run.inputs, {}, [0])
+    except SliceportError:  # no explanation is better than the loss of the verification
+        return verification
+    if report.part is None:
+        return verification
+    note = f"the first node that decides: {report.part.case.culprit_text} of the changed model"
+    return replace(verification, notes=(*verification.notes, note))
+
+
 @dataclass(frozen=True)
 class _Run:
     """The runs of both engines on one set of inputs.
@@ -138,6 +174,7 @@ class _Comparison:
         names: For each input and output of the second model, its name in the first.
         tolerances: The accepted differences by output, and under an empty name for all other outputs; see `diff`.
         models: Both models as the caller gave them.
+        places: The nodes of the last run of `second` with their providers, if `bad` tells.
     """
 
     first: Graph
@@ -147,16 +184,64 @@ class _Comparison:
     names: Mapping[str, str]
     tolerances: Mapping[str, Tolerance | None]
     models: tuple[Any, Any]
+    places: list[NodeRun] = field(default_factory=list)
 
     def run(self, arrays: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
-        """Compare the outputs for each seed until they differ, and search for the cause. Return the last report."""
+        """Compare the outputs for each seed until they differ, and search for the cause. Return the last report.
+
+        Outputs that show nothing are compared on further inputs.
+        """
+        expected: list[Mapping[str, Value]] = []
+        chosen: InputShapes = {}
         for seed in seeds:
-            run = self._run_both(arrays, shapes, seed)
+            run, found = self._run_both(arrays, {**shapes, **chosen}, seed)
+            chosen = chosen or found.sizes.chosen
             self._check_reference(run)
-            report = self._compare(run, seed)
+            report = replace(self._compare(run, seed), input_shapes=chosen)
             if not report.is_equal:
                 return self._explain(report, run)
-        return report
+            assert not isinstance(run.expected, Failure)
+            expected.append(run.expected)
+        others = more_inputs(self.first, found.sizes.shapes, arrays, seed, found.attempt)
+        return self._test_more(report, run, expected, others)
+
+    def _test_more(
+        self,
+        report: DiffReport,
+        run: _Run,
+        expected: list[Mapping[str, Value]],
+        others: Iterator[dict[str, Array]],
+    ) -> DiffReport:
+        """Compare the outputs that show nothing on other inputs, too, until each shows something.
+
+        Args:
+            report: The report on the last of the runs so far, whose outputs are equal or close.
+            run: The run of that report.
+            expected: The expected outputs of all runs so far.
+            others: Other inputs.
+        """
+        fixed = find_static_values(self.second)
+        every = list(expected)  # also the expected outputs of inputs on which the second model did not run
+        for inputs in others:
+            untested = find_untested(every, fixed)
+            pending = {each.name for each in report.outputs if each.status == "untested"}
+            if len(every) > len(expected) and not untested and not pending:
+                break
+            result = self._run_first(inputs)
+            if isinstance(result, Failure):
+                continue
+            every.append(result)
+            told = find_untested(expected, fixed).keys() - find_untested([*expected, result], fixed).keys()
+            if told or pending:
+                other = replace(run, inputs=inputs, actual=self._run_second(inputs), expected=result)
+                other_report = self._compare(other, report.seed)
+                if not other_report.is_equal:
+                    return self._explain(other_report, other)
+                expected.append(result)
+                better = {each.name: each for each in other_report.outputs if each.name in pending | told}
+                report = replace(report, outputs=tuple(better.get(each.name, each) for each in report.outputs))
+        outputs = mark_untested(report.outputs, find_untested(every, fixed))
+        return replace(report, outputs=outputs, runs=self.bad.budget.runs)
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
         """Compare the outputs for each recorded data set in a folder until they differ, and search for the cause."""
@@ -168,6 +253,7 @@ class _Comparison:
             expected = {name: recorded[self.names[name]] for name in self.second.outputs}
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
+            report = replace(report, outputs=mark_untested(report.outputs, find_untested([expected])))
             if not report.is_equal:
                 # A search takes the values within the model from `good`, so `good` must compute the recorded outputs.
                 computed = self._run_first(inputs)
@@ -177,32 +263,27 @@ class _Comparison:
                 return replace(report, notes=(note,), runs=self.bad.budget.runs)
         return report
 
-    def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> _Run:
-        """Run both engines on the caller's `arrays`, and on random arrays for the other inputs.
+    def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> tuple[_Run, FoundInputs]:
+        """Run both engines on the caller's `arrays`, and on random arrays for the other inputs; see `find_inputs`.
 
-        Try `ATTEMPTS` ranges of random integers until `good` runs. If it runs with none of them, use the first range.
+        Return the runs, and the choice of their inputs.
 
         Raises:
-            ModelError: Neither engine runs its model on the inputs of the first range.
+            ModelError: Neither engine runs its model.
         """
-        attempts = []
-        count = 1 if self.first is self.second else _MATCHING_RUNS
-        for attempt in range(ATTEMPTS):
-            inputs, *more_inputs = (self.first.make_inputs(arrays, shapes, seed + i, attempt) for i in range(count))
-            expected = self._run_first(inputs)
-            attempts.append((inputs, expected, more_inputs))
-            if not isinstance(expected, Failure):
-                break
-        else:
-            inputs, expected, more_inputs = attempts[0]
-        run = _Run(inputs, self._run_second(inputs), expected, more_inputs)
+        progress.say(f"running the model on {self.good}")
+        found = find_inputs(self.first, self.good, shapes, arrays, seed)
+        is_pair = self.first is not self.second
+        seeds = range(seed + _SEED_STEP, seed + _MATCHING_RUNS * _SEED_STEP, _SEED_STEP) if is_pair else ()
+        more = [self.first.make_inputs(arrays, found.sizes.shapes, each, found.attempt) for each in seeds]
+        expected = self._rename_outputs(found.result)
+        run = _Run(found.arrays, self._run_second(found.arrays), expected, more)
         if isinstance(run.actual, Failure) and isinstance(run.expected, Failure):
-            second, first = f"on {self.bad}, {run.actual.message}", f"on {self.good}, {run.expected.message}"
-            sizes = phrase_for_shapes(shapes)
-            if self.first is self.second:
-                raise ModelError(f"neither engine runs the model{sizes}: {second}; {first}.")
-            raise ModelError(f"neither model runs{sizes}: the second one {second}; the first one {first}.")
-        return run
+            title = "the first model" if is_pair else "the model"
+            reason = describe_failed_search(self.good, found, arrays, title)
+            problem = "neither model runs: the second one" if is_pair else "neither engine runs the model:"
+            raise ModelError(f"{problem} on {self.bad}, {run.actual.message}; {reason}")
+        return run, found
 
     def _check_reference(self, run: _Run) -> None:
         """Raise ModelError if the only model runs on the engine under test alone: then the model is not at fault."""
@@ -210,7 +291,7 @@ class _Comparison:
             return
         used = (self.good.engine.name, self.bad.engine.name)
         others = [name for name, each in model_engines().items() if self.first.format in each.model_formats]
-        choices = [DEFAULT_AGAINST.get(self.first.format, ""), *(name for name in others if name not in used)]
+        choices = [self.first.default_against, *(name for name in others if name not in used)]
         choices = [choice for choice in choices if choice and choice not in (str(self.good), str(self.bad))]
         raise ModelError(
             f"nothing can be compared, because {self.good.title}, which computes the expected outputs, does not run "
@@ -220,18 +301,25 @@ class _Comparison:
 
     def _run_first(self, inputs: Mapping[str, Array]) -> Result:
         """Run the first model. Return its outputs by their names in the second model, or the failure of the run."""
-        outputs = self._run_side(self.good, self.first, inputs)
+        return self._rename_outputs(self._run_side(self.good, self.first, inputs))
+
+    def _rename_outputs(self, outputs: Result) -> Result:
+        """Return outputs of the first model by their names in the second model. Return a failure as it is."""
         if isinstance(outputs, Failure):
             return outputs
         # Engines leave out outputs of types that they cannot return.
         return {name: outputs[self.names[name]] for name in self.second.outputs if self.names[name] in outputs}
 
     def _run_second(self, inputs: Mapping[str, Array]) -> Result:
-        return self._run_side(self.bad, self.second, {name: inputs[self.names[name]] for name in self.second.inputs})
+        self.places.clear()
+        inputs = {name: inputs[self.names[name]] for name in self.second.inputs}
+        return self._run_side(self.bad, self.second, inputs, self.places)
 
-    def _run_side(self, side: Side, graph: Graph, inputs: Mapping[str, Array]) -> Result:
+    def _run_side(
+        self, side: Side, graph: Graph, inputs: Mapping[str, Array], places: list[NodeRun] | None = None
+    ) -> Result:
         progress.say(f"running the model on {side}")
-        return side.try_run(graph.whole(), inputs)
+        return side.try_run(graph.whole(), inputs, places)
 
     def _tolerance_for(self, output: str) -> Tolerance | None:
         return self.tolerances.get(output, self.tolerances.get(""))
@@ -253,7 +341,7 @@ class _Comparison:
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
         outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
         failures = tuple(each.failure for each in outputs if each.failure is not None)
-        return replace(report, outputs=outputs, failures=failures)
+        return replace(report, outputs=outputs, failures=failures, values=run.actual, places=tuple(self.places))
 
     def _explain(self, report: DiffReport, run: _Run) -> DiffReport:
         """Return the report with the part of the model that causes each failure, and with notes on the search."""
@@ -261,11 +349,15 @@ class _Comparison:
         notes: list[str] = []
         self.bad.budget.end_before_timeout()
         try:
-            unsteady = self._find_unsteady(run)
+            unsteady, failures = self._repeat(run, report.failures)
             if unsteady is not None:
-                notes.append(f"{unsteady} gives different results in two equal runs, so no node is searched for")
-            elif not self._search_in_declared_types(run, report, parts, notes):
-                self._find_parts(run, report.failures, parts, notes)
+                ending = "" if failures else ", so no node is searched for"
+                notes.append(f"{unsteady} gives different results in two equal runs{ending}")
+            if unsteady is not None or not self._search_in_declared_types(run, report, parts, notes):
+                self._find_parts(run, failures, parts, notes)
+            if self.first is self.second and failures and failures[0].is_of_run:
+                self._find_more_refusals(run, parts)
+                notes += self._note_other_defects(parts)
         except BudgetSpent as error:
             notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
         return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
@@ -290,22 +382,39 @@ class _Comparison:
             notes.append(f"{default}: with {new}, all outputs are equal or close")
         return True
 
-    def _find_unsteady(self, run: _Run) -> Side | None:
-        """Run both engines again. Return the engine whose result differs (`bad` if both do); None if neither does."""
+    def _find_more_refusals(self, run: _Run, parts: list[Part]) -> None:
+        """Add to `parts` the other nodes that the engine does not run, unless they run when they are repeated."""
+        for case in find_other_refusals(self.second, self.bad, self.good, run.inputs, [part.case for part in parts]):
+            part = _build_part(Located(case), self.bad, self.good, None)
+            if isinstance(part.actual, Failure):
+                parts.append(part)
+
+    def _note_other_defects(self, parts: Sequence[Part]) -> Iterator[str]:
+        """Yield a sentence about the known defects of the model that a refusal may hide."""
+        named = {defect for part in parts for defect in part.defects}
+        for defect in self.second.find_defects(self.second.whole(), self.bad.engine.name):
+            if defect not in named:
+                yield f"the model also has a known defect of {self.bad.engine.name}: {defect.id} ({defect.reason})"
+
+    def _repeat(self, run: _Run, failures: Sequence[Failure]) -> tuple[Side | None, Sequence[Failure]]:
+        """Run both engines again. Return the engine whose result differs, if any, and the failures that occur again."""
         # A kept result would always be the same, so these runs do not use the folder of kept results.
         bad, good = (replace(side, kept_runs=None) for side in (self.bad, self.good))
         repeats = replace(self, good=good, bad=bad)
+        again = replace(run, actual=repeats._run_second(run.inputs), expected=repeats._run_first(run.inputs))
         for side, result, repeated in (
-            (self.bad, run.actual, repeats._run_second(run.inputs)),
-            (self.good, run.expected, repeats._run_first(run.inputs)),
+            (self.bad, run.actual, again.actual),
+            (self.good, run.expected, again.expected),
         ):
             if isinstance(result, Failure):
                 is_steady = isinstance(repeated, Failure) and repeated.is_like(result)
             else:
                 is_steady = self._compare(replace(run, actual=repeated, expected=result)).is_equal
             if not is_steady:
-                return side
-        return None
+                # Values that were never written differ in each run, but are always wrong.
+                outputs = [failure.output for failure in self._compare(again).failures]
+                return side, [failure for failure in failures if failure.output in outputs]
+        return None, failures
 
     def _find_parts(self, run: _Run, failures: Sequence[Failure], parts: list[Part], notes: list[str]) -> None:
         """Add the part of each failure to `parts`. If no part is found, extend an earlier part or add a note."""
@@ -316,9 +425,10 @@ class _Comparison:
                 part = _build_part(located, *sides, self._tolerance_for(failure.output))
                 parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
                 continue
-            # The part that was found for an earlier output may also explain this output.
+            # The part that was found for an earlier output may also explain this output, if they share a node.
             ancestors = [self.second.nodes[i] for i in find_ancestors(self.second, [failure.output])]
-            explaining = [i for i, part in enumerate(parts) if part.case.main_node in ancestors]
+            nodes = [(part.case.main_node, *part.case.nodes) for part in parts]
+            explaining = [i for i, each in enumerate(nodes) if any(node in ancestors for node in each)]
             if explaining:
                 part = parts[explaining[-1]]
                 parts[explaining[-1]] = replace(part, explained=(*part.explained, failure.output))
@@ -362,7 +472,7 @@ class _Comparison:
         """Yield a sentence with commands to compare each model alone, if both ran on the same, non-default engine."""
         # A default engine would be compared with itself. The text of a model object would hold all weights.
         engine, paths = str(self.bad), filter(is_path, self.models)
-        if self.first is not self.second and engine == str(self.good) and engine not in DEFAULT_AGAINST.values():
+        if self.first is not self.second and engine == str(self.good) and engine != self.second.default_against:
             commands = "; ".join(join(["sliceport", "diff", str(path), "--on", engine]) for path in paths)
             yield f"compare each model alone: {spell(f'diff(model, on={engine!r})', commands)}"
 

@@ -74,9 +74,13 @@ class Graph(ModelToRun, Protocol):
     Attributes:
         format: The name of its format.
         nodes: Its nodes without those inside bodies, each after the nodes that it reads from.
+        default_against: The engine that computes expected outputs by default, with its options.
+        example_engine: An engine to test, for messages.
     """
 
     format: str
+    default_against: str
+    example_engine: str
     nodes: Sequence[GraphNode]
 
     def cut(

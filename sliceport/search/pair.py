@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,10 +11,10 @@ import numpy as np
 from sliceport.engines.engine import Array, Value
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import RunFailed
-from sliceport.search.case import Located, compute_all, make_case
+from sliceport.search.case import Located, compute, compute_all, make_case
 from sliceport.search.graph import Body, find_ancestors, find_boundary
 from sliceport.search.matching import Matches, match_by_value
-from sliceport.search.search import RANDOM_NOTE, find_named
+from sliceport.search.search import RANDOM_NOTE, enter_body
 from sliceport.verdict.difference import Tolerance, compare_values, inner_tolerance_of
 
 _MAX_CANDIDATES = 50
@@ -51,7 +50,12 @@ class Pair:
         self.matches = matches
         self._first, self._second, self._good, self._bad = matches.first, matches.second, matches.good, matches.bad
         # The values that a run of the rest of the second model starts from; see `_confirm_cause`.
-        self._right_values = {name: matches.runs[0][matches.name_in_first(name)] for name in self._second.inputs}
+        self._inputs = {name: matches.runs[0][matches.name_in_first(name)] for name in self._second.inputs}
+        self._right_values = self._inputs
+        # The outputs of the second model, and the values that no node reads: an engine runs their nodes, too.
+        read = {name for node in self._second.nodes for name in node.reads}
+        unread = [name for node in self._second.nodes for name in node.writes if name not in read]
+        self._ends = list(dict.fromkeys((*self._second.outputs, *unread)))
 
     def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
         """Return the first part of the second model, or of a body in it, whose value differs, otherwise None.
@@ -78,7 +82,7 @@ class Pair:
         """Return the part that causes a failure of the run of the second model; None if no such part was found."""
         right = dict(self.matches.close)
         for _ in range(_MAX_CANDIDATES):
-            located = next(self._find_parts(self._second.outputs, right, None), None)
+            located = next(self._find_parts(self._ends, right, None), None)
             if located is None:
                 return None
             self._use_first_value(located, right)
@@ -125,36 +129,44 @@ class Pair:
 
         A part is the cause in each of these cases:
 
-        1. It does not run, and either it fails like the model, or the model fails at the last node of the part.
-        2. It does not run, the model fails at a later node, and the rest runs with the right value.
+        1. It does not run, and the model up to this part does not run either.
+        2. It does not run, and the rest runs with the right value.
         3. It runs, and the rest fails with the value of the part, and runs with the right value.
 
-        In the cases 2 and 3, the part gets a note.
+        The part gets a note, unless it fails like the model.
         """
-        case, expected, _ = located
+        case = located.case
+        written = self._second.nodes[case.numbers[-1]].writes
         if case.failure.is_of_run:
-            named = find_named(self._second, failure)
-            # In a part with fixed sizes, the node may already fail when the engine infers shapes, with another message.
-            if case.numbers[-1] in named or case.failure.is_like(failure):
-                return located  # case 1
-            named_values = [name for i in named for name in self._second.nodes[i].writes]
-            may_be_cause = case.numbers[-1] in find_ancestors(self._second, named_values)
-            note = "alone, it fails in another way than the second model, which runs with the right value of this part"
+            if case.failure.is_like(failure):
+                return located  # case 1, which needs no run
+            note = "alone, it fails in another way than the second model"
+            if not self._does_run(case.outputs, self._inputs):
+                return located._replace(case=replace(case, note=note))
+            may_be_cause = True
+            note += ", which runs with the right value of this part"
         else:
-            actual = self._bad.try_run(case.model, case.inputs)
-            may_be_cause = not isinstance(actual, Failure) and not self._does_rest_run(
-                self._right_values | _select_arrays(actual)
+            case_of_node = replace(case, outputs=written)
+            actual = self._bad.try_run(case_of_node.model, case.inputs)
+            may_be_cause = not isinstance(actual, Failure) and not self._does_run(
+                self._ends, self._right_values | _select_arrays(actual)
             )
             note = "the second model fails with the value of this part, and runs with the right value"
-        # Later parts are tested with the right value of this part.
-        self._right_values |= _select_arrays(expected or {})
-        if may_be_cause and self._does_rest_run(self._right_values):
+        # Later parts are tested with the right values of this part: all outputs of its node, since a cut that needs one
+        # of them would compute all.
+        matched = self.matches.different | self.matches.close
+        counterparts = {name: matched[name] for name in written if name in matched}
+        arrays = compute(self._first, self._good, self.matches.runs[0], counterparts.values()) or {}
+        self._right_values = self._right_values | {
+            name: arrays[other] for name, other in counterparts.items() if other in arrays
+        }
+        if may_be_cause and self._does_run(self._ends, self._right_values):
             return located._replace(case=replace(case, note=note))
         return None
 
-    def _does_rest_run(self, known: Mapping[str, Array]) -> bool:
-        """Return whether the rest of the second model runs from the known values; False if it needs other inputs."""
-        outputs = [name for name in self._second.outputs if name not in known]
+    def _does_run(self, outputs: Sequence[str], known: Mapping[str, Array]) -> bool:
+        """Return whether the second model computes `outputs` from known values; False if it needs other inputs."""
+        outputs = [name for name in outputs if name not in known]
         if not outputs:
             return True
         rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
@@ -221,35 +233,29 @@ class Pair:
         assert counterpart is not None
         if len(case.numbers) != 1 or len(counterpart.numbers) != 1:
             return located
+
+        def locate(first: Body, second: Body) -> Located | None:
+            actual = self._bad.try_run(second.graph.whole(), second.inputs)
+            if isinstance(actual, Failure) and not case.failure.is_of_run:
+                raise RunFailed(actual)  # the body runs in the model, so that only the cut makes it fail
+            # `Matches` reads the inputs of both bodies from one dict. It looks up an input of the second body by the
+            # name of its match in the first body, or else by its own name. The first body has the right arrays, so
+            # they win if both bodies have a name.
+            inputs = {**second.inputs, **first.inputs}
+            names = _match_bodies(first, second)
+            inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
+            if isinstance(actual, Failure):
+                return inner.find_failing_part(actual)
+            part = inner.find_next_part("", tolerance) if second.is_run else None
+            if part is not None and case.failure.is_of_run:
+                note = "the body runs alone, so that this difference may not be the cause"
+                part = part._replace(case=replace(part.case, note=note))
+            return part
+
         first_runs = counterpart.graph.bodies(counterpart.numbers[0], counterpart.values, self._good.run)
         second_runs = case.graph.bodies(case.numbers[0], case.values, self._bad.run)
-        with suppress(RunFailed):  # the engine cannot run a body outside its node
-            for first, second in zip(first_runs, second_runs, strict=False):  # one model may run more iterations
-                is_named = case.failure.is_of_run and find_named(second.graph, case.failure)
-                # Engines also load a branch that does not run, and may name its nodes.
-                if not second.is_run and not is_named:
-                    continue
-                actual = self._bad.try_run(second.graph.whole(), second.inputs)
-                if isinstance(actual, Failure) and not case.failure.is_of_run:
-                    break  # the body runs in the model, so that only the cut makes it fail
-                names = _match_bodies(first, second)
-                # `Matches` reads the inputs of both bodies from one dict. It looks up an input of the second body by
-                # the name of its match in the first body, or else by its own name. The first body has the right arrays,
-                # so they win if both bodies have a name.
-                inputs = {**second.inputs, **first.inputs}
-                inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
-                if isinstance(actual, Failure):
-                    inner_part = inner.find_failing_part(actual)
-                else:
-                    inner_part = inner.find_next_part("", tolerance) if second.is_run else None
-                if inner_part is not None:
-                    note = inner_part.case.note
-                    if case.failure.is_of_run and not isinstance(actual, Failure):
-                        note = "the body runs alone, so that this difference may not be the cause"
-                    scope = (f"{case.culprit}, {second.title}", *inner_part.case.scope)
-                    inner_case = replace(inner_part.case, scope=scope, holder=case.culprit, note=note)
-                    return inner_part._replace(case=inner_case)
-        return located
+        bodies = zip(first_runs, second_runs, strict=False)  # one model may run more iterations
+        return enter_body(case, bodies, locate) or located
 
 
 def _match_bodies(first: Body, second: Body) -> dict[str, str]:

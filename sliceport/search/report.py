@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Side
+from sliceport.engines.sizes import InputShapes
 from sliceport.html_table import html_table
 from sliceport.search.case import Case
 from sliceport.verdict.difference import OutputDiff
+
+if TYPE_CHECKING:
+    from sliceport.device import NodeRun
 
 _MAX_LISTED = 20
 
@@ -113,7 +118,10 @@ class DiffReport:
         failures: The failure of the run, or of each output that differs.
         parts: For each failure, the smallest part that causes it. A part that causes several failures occurs once.
         notes: Sentences about the search, such as the reason why a failure has no part.
+        places: The nodes of the tested model with the providers that ran them, if its engine tells.
+        values: The outputs of the tested model by name; empty if it did not run.
         runs: The number of runs that engines made until the search ended. Reading a kept result does not count.
+        input_shapes: The shapes of inputs that `diff` chose, because the caller gave none.
     """
 
     on: str
@@ -126,11 +134,19 @@ class DiffReport:
     parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
     runs: int = 0
+    places: tuple[NodeRun, ...] = ()
+    values: Mapping[str, Value] = field(default_factory=dict, repr=False, compare=False)
+    input_shapes: InputShapes = field(default_factory=dict)
 
     @property
     def is_equal(self) -> bool:
-        """Whether all outputs are equal or close."""
+        """Whether no output differs."""
         return not self.failures
+
+    @property
+    def is_untested(self) -> bool:
+        """Whether no output shows anything, so that nothing was compared."""
+        return bool(self.outputs) and all(output.status == "untested" for output in self.outputs)
 
     @property
     def failure(self) -> Failure | None:
@@ -148,12 +164,22 @@ class DiffReport:
         return f"{self.failed} does not run the {self.failed_model}: {self.failures[0].message}" if self.failed else ""
 
     @property
+    def placement(self) -> list[str]:
+        """A line for each provider, with the operators that it ran."""
+        lines = []
+        for provider in sorted({node.provider for node in self.places}):
+            operators = Counter(node.op_type for node in self.places if node.provider == provider)
+            lines.append(f"{provider}: {', '.join(f'{count} {name}' for name, count in operators.most_common())}")
+        return lines
+
+    @property
     def sentences(self) -> list[str]:
         """The sentences about all parts, and the notes."""
         return [*(sentence for part in self.parts for sentence in part.sentences), *self.notes]
 
     def __repr__(self) -> str:
-        return f"<DiffReport: {self.on} against {self.against}: {'equal' if self.is_equal else 'different'}>"
+        result = "untested" if self.is_untested else "equal" if self.is_equal else "different"
+        return f"<DiffReport: {self.on} against {self.against}: {result}>"
 
     def _repr_html_(self) -> str:
         rows = [(each.name, each.element, list(each.shape), each.status, each.detail) for each in self.outputs]
@@ -167,7 +193,7 @@ class DiffReport:
             "schema_version": 1,
             "on": self.on,
             "against": self.against,
-            "equal": self.is_equal,
+            "equal": self.is_equal and not self.is_untested,
             "seed": self.seed,
             "outputs": [output.to_json() for output in self.outputs],
             "failed": self.failed,
@@ -176,5 +202,7 @@ class DiffReport:
             "part": None if self.part is None else self.part.to_json(),
             "parts": [part.to_json() for part in self.parts],
             "notes": list(self.notes),
+            "nodes": [asdict(node) for node in self.places],
             "runs": self.runs,
+            "input_shapes": {name: list(shape) for name, shape in self.input_shapes.items()},
         }

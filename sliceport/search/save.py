@@ -1,9 +1,10 @@
-"""A folder with the smallest model that fails, its data, a script that runs it, and the draft of an issue."""
+"""A folder with the outputs of a run, and the smallest model that fails with a script and the draft of an issue."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,15 +12,15 @@ import numpy as np
 
 from sliceport.engines.engine import Value, WritesScript
 from sliceport.engines.failure import Failure
-from sliceport.sandbox.place import fill_folder
+from sliceport.sandbox.place import fill_folder, write_json
 from sliceport.search.report import DiffReport, Part
 from sliceport.wording import format_issue
 
-_MARK = "issue.md"
+_MARK, _ISSUE = "report.json", "issue.md"
 _FILES = tuple(
     f"{folder}{name}"
     for folder in ("", "[0-9]*/")  # the folders of further models are numbers
-    for name in ("run.py", _MARK, "model.*", "*.npy", "test_data_set_0/*.pb")
+    for name in ("run.py", _ISSUE, "model.*", "*.npy", "test_data_set_0/*.pb")
 )
 _COMPARING = """\
 for (name, b), a in zip(expected.items(), map(np.asarray, got)):
@@ -31,12 +32,13 @@ _MAX_SHOWN = 8
 
 
 def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write the smallest model that fails, its data, `run.py` and `issue.md` into a new folder.
+    """Write `report.json` and the outputs of the tested model into a new folder.
 
-    Further models that fail are written into folders `2`, `3`, ... inside that folder.
+    If the report has a part, also write the smallest model that fails, its data, `run.py` and `issue.md`. Further
+    models that fail are written into folders `2`, `3`, ... inside that folder.
 
     Args:
-        report: A report with at least one part.
+        report: The report.
         directory: The folder.
         overwrite: Whether to replace a folder that this function wrote.
 
@@ -45,6 +47,15 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
     """
 
     def fill(folder: Path) -> None:
+        data = report.to_json()
+        arrays = {name: value for name, value in report.values.items() if isinstance(value, np.ndarray)}
+        for i, output in enumerate(data["outputs"]):
+            if output["name"] in arrays:
+                # Names in a model may be too long for a file, or contain characters that file systems refuse.
+                safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", output["name"]).strip("_.")[:60]
+                array, output["file"] = arrays[output["name"]], f"{i:02d}_{safe_name}.npy"
+                np.save(folder / output["file"], array.astype(str) if array.dtype == object else array)
+        write_json(folder / _MARK, data)
         for number, part in enumerate(report.parts, 1):
             part_folder = folder if number == 1 else folder / str(number)
             part_folder.mkdir(exist_ok=True)
@@ -56,7 +67,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
             if isinstance(engine, WritesScript):
                 running_lines = engine.script(part.bad.options)
             (part_folder / "run.py").write_text(f"{loading_lines}{running_lines}{_COMPARING}", encoding="utf-8")
-            (part_folder / _MARK).write_text(_draft_issue(part), encoding="utf-8")
+            (part_folder / _ISSUE).write_text(_draft_issue(part), encoding="utf-8")
 
     fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
 

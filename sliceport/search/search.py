@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _MAX_STEPS = 3
 """The largest number of steps back from a node to the nodes that are tried together with it."""
 _MAX_PIECES = 4
 """The largest number of pieces that a case is divided into, if `Search._is_decided_by_rounding`."""
+_Item = TypeVar("_Item")
 RANDOM_NOTE = "this node draws random numbers: given equal numbers, no other node is found to differ"
 
 
@@ -57,8 +59,11 @@ class Search:
         self._failure, self._tolerance = failure, tolerance
         self._targets = list(graph.outputs) if failure.is_of_run else [failure.output]
         self._path = find_ancestors(graph, self._targets, inputs)  # the nodes that compute the targets, depth-first
+        # A difference of any other value is not the failure that is searched.
+        self._relevant = {name for i in self._path for name in graph.nodes[i].writes}
         self._suspects: Sequence[int] = ()  # the nodes that may be the first one that fails
         self._note = ""  # the note of the best case
+        self._needs_other_outputs = False  # whether the output is right in a model without the other outputs
         self.best: Case | None = None
 
     def run(self) -> Case | None:
@@ -109,6 +114,7 @@ class Search:
             self._path = list(range(len(self._graph.nodes)))
             self._targets = [name for node in self._graph.nodes for name in node.writes]
             is_failing = self._try_part(self._path, self._inputs)
+        is_failing = is_failing or self._try_all_outputs()
         least, size = 1, len(self._path)
         while is_failing and least < size:  # a prefix is expected to fail if a shorter prefix fails
             self._suspects = self._path[least - 1 : size]
@@ -120,13 +126,31 @@ class Search:
         self._suspects = ()
         return is_failing
 
+    def _try_all_outputs(self) -> bool:
+        """Test all outputs of the model, because nodes that the targets do not need may take part in the failure."""
+        graph = self._graph
+        if not self._path:  # an input or a constant is the output
+            return False
+        self._targets, self._needs_other_outputs = list(graph.outputs), not self._failure.is_of_run
+        self._path = find_ancestors(graph, self._targets, self._inputs)
+        if self._inputs.keys() != set(graph.inputs):
+            return self._try_part(self._path, self._inputs)
+        # The whole model is known to fail.
+        numbers, inputs = tuple(range(len(graph.nodes))), {name: self._inputs[name] for name in graph.inputs}
+        self.best = Case(graph, numbers, tuple(graph.outputs), inputs, {}, self._failure)
+        return True
+
     def _try_predecessors(self, number: int, known: Mapping[str, Array]) -> bool:
         """Test a node alone, then with more and more nodes before it. Return whether a case fails like the model.
 
         Each case has the outputs of the node. The engine `good` computes the inputs of a case from the values `known`.
         """
+        tried: set[int] = set()
         for steps in range(_MAX_STEPS + 1):
             numbers = find_predecessors(self._graph, number, steps)
+            if numbers == tried:
+                return False
+            tried = numbers
             boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
             if boundary is not None and self._try_part(sorted(numbers), boundary, self._graph.nodes[number].writes):
                 return True
@@ -135,39 +159,56 @@ class Search:
     def _reduce(self) -> None:
         """Shrink the best case. The engine `good` computes the values of removed nodes.
 
-        If an output differs, first try the node that writes it with a few nodes before it. Then try to remove the other
-        outputs, and the nodes that no output needs. If the run fails, first try the last node with a few nodes before
-        it. In both cases, then try to remove each half of the nodes, each quarter, and so on. If rounding decides, stop
-        after the quarters.
+        If an output differs, first remove the other outputs. If the run fails, first try the last node with a few nodes
+        before it. In both cases, then try to remove each half of the nodes, each quarter, and so on. If rounding
+        decides, stop after the quarters.
         """
         assert self.best is not None
-        if not self.best.failure.is_of_run:
-            node = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
-            needs_few_nodes = self._try_predecessors(node, self.best.values)
-            if len(self.best.outputs) > 1:  # the failing output alone, unless the failure needs the other outputs
-                self._try_part(self.best.numbers, self.best.values, [self.best.failure.output])
-            ancestors = set(find_ancestors(self._graph, self.best.outputs))
-            numbers = [i for i in self.best.numbers if i in ancestors]
-            if not needs_few_nodes and len(numbers) < len(self.best.numbers):
-                self._try_part(numbers, self.best.values, self.best.outputs)
-            if not needs_few_nodes and self._is_decided_by_rounding(self.best, node):
-                self._note = (
-                    f"rounding decides: the inputs of {self._graph.nodes[node]} on {self._bad.engine.name} are right "
-                    f"within the tolerance, and {self._good.engine.name} computes the same output from them"
-                )
-                self.best = replace(self.best, note=self._note)
-        elif len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
-            self._try_predecessors(self.best.numbers[-1], self.best.values)
-        size = (len(self.best.numbers) + 1) // 2
+        if self.best.failure.is_of_run:
+            if len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
+                self._try_predecessors(self.best.numbers[-1], self.best.values)
+        elif self._needs_other_outputs:
+            self._shrink(_list_right_outputs, self._remove_outputs, len(self.best.outputs))
+        else:
+            self._reduce_to_one_output(self.best)
         # If rounding decides, the errors of many nodes add up, so that removing small pieces would not succeed.
-        most_pieces = _MAX_PIECES if self._note else len(self.best.numbers)
-        while size and len(self.best.numbers) > 1 and len(self.best.numbers) // size <= most_pieces:
-            start, count_before = 0, len(self.best.numbers)
-            while start < len(self.best.numbers):
+        self._shrink(lambda best: best.numbers, self._remove, _MAX_PIECES if self._note else len(self.best.numbers))
+
+    def _reduce_to_one_output(self, best: Case) -> None:
+        """Try the node that differs with a few nodes before it, then its output alone. Note if rounding decides."""
+        node = next(i for i in best.numbers if best.failure.output in self._graph.nodes[i].writes)
+        needs_few_nodes = self._try_predecessors(node, best.values)
+        best = self.best or best
+        if len(best.outputs) > 1:  # the failing output alone, unless the failure needs the other outputs
+            self._try_part(best.numbers, best.values, [best.failure.output])
+            best = self.best or best
+        ancestors = set(find_ancestors(self._graph, best.outputs))
+        numbers = [i for i in best.numbers if i in ancestors]
+        if not needs_few_nodes and len(numbers) < len(best.numbers):
+            self._try_part(numbers, best.values, best.outputs)
+            best = self.best or best
+        if not needs_few_nodes and self._is_decided_by_rounding(best, node):
+            self._note = (
+                f"rounding decides: the inputs of {self._graph.nodes[node]} on {self._bad.engine.name} are right "
+                f"within the tolerance, and {self._good.engine.name} computes the same output from them"
+            )
+            self.best = replace(best, note=self._note)
+
+    def _shrink(
+        self, list_items: Callable[[Case], Sequence[_Item]], remove: Callable[[Sequence[_Item]], bool], most_pieces: int
+    ) -> None:
+        """Remove each half of the items of the best case, each quarter, and so on, if it still fails without them."""
+        assert self.best is not None
+        items = list_items(self.best)
+        size = (len(items) + 1) // 2
+        while size and len(items) // size <= most_pieces:
+            start, count_before = 0, len(items)
+            while start < len(items):
                 progress.say(f"reducing the model: {len(self.best.numbers)} nodes left")
-                if not self._remove(self.best.numbers[start : start + size]):
+                if not remove(items[start : start + size]):
                     start += size
-            size = size if len(self.best.numbers) < count_before else size // 2  # the same size after a success
+                items = list_items(self.best)
+            size = size if len(items) < count_before else size // 2  # the same size after a success
 
     def _is_decided_by_rounding(self, best: Case, number: int) -> bool:
         """Return whether rounding before node `number` explains the wrong value that the node computes on `bad`.
@@ -190,21 +231,31 @@ class Search:
         tolerance = self._tolerance or inner_tolerance_of(expected[output])
         return output in repeated and not compare_values(output, actual[output], repeated[output], tolerance).kind
 
+    def _remove_outputs(self, removed: Sequence[str]) -> bool:
+        """Remove outputs from the best case, and the nodes that they alone need, if the case still fails."""
+        assert self.best is not None
+        outputs = [name for name in self.best.outputs if name not in removed]
+        ancestors = set(find_ancestors(self._graph, outputs, self.best.values))
+        return self._try_part([i for i in self.best.numbers if i in ancestors], self.best.values, outputs)
+
     def _remove(self, removed: Sequence[int]) -> bool:
         """Remove nodes from the best case if it still fails without them, and return whether it does."""
         best = self.best
         assert best is not None
         remaining = [i for i in best.numbers if i not in removed]
         written = {name for i in remaining for name in self._graph.nodes[i].writes}
-        # If outputs differ, the nodes that write them must remain. If a run fails, any nodes may remain, because the
-        # node at fault may be one that no output needs.
-        must_write_outputs = not best.failure.is_of_run
-        if not remaining or (must_write_outputs and not written.issuperset(best.outputs)):
+        # If the only output differs, the node that writes it must remain: no shorter prefix was found to fail. If a run
+        # fails, any nodes may remain, because the node at fault may be one that no output needs.
+        is_end = not best.failure.is_of_run and not written.issuperset(best.outputs)
+        if not remaining or (is_end and len(best.outputs) == 1):
             return False
         values = self._compute_boundary(best, remaining)
-        # The case gets no new outputs, because these may make the failure vanish. Only if none of its outputs remains,
-        # `_try_part` chooses outputs.
+        # The case gets no new outputs, because these may make the failure vanish, except in place of outputs of the
+        # removed nodes. Only if none of its outputs remains, `_try_part` chooses outputs.
         outputs = [name for name in best.outputs if name in written]
+        if is_end:
+            read = dict.fromkeys(name for i in removed for name in self._graph.nodes[i].reads)
+            outputs += [name for name in read if name in written and name not in outputs]
         return values is not None and self._try_part(remaining, values, outputs or None)
 
     def _test_alone(self, best: Case) -> Case:
@@ -250,39 +301,31 @@ class Search:
     def _enter_body(self, best: Case) -> Case:
         """Return a smaller case from a body of a control flow node. Without a smaller case, return `best`.
 
-        Each run of a body is tested alone, on inputs that the engine `good` computes. The search continues in the first
-        run that fails. If a body runs alone although the engine names a node of it, `best` gets a note.
+        If a body runs alone although the engine names a node of it, `best` gets a note.
         """
         if len(best.numbers) != 1:
             return best
         notes: dict[str, None] = {}  # without the repetitions of later iterations
-        with suppress(RunFailed):  # the engine `good` cannot run a body outside its node
-            for body in self._graph.bodies(best.numbers[0], best.values, self._good.run):
-                progress.say(f"running {body.title} of {best.culprit}")
-                named = find_named(body.graph, best.failure) if best.failure.is_of_run else []
-                # Engines also load a branch that does not run, and may name its nodes.
-                if not body.is_run and not named:
-                    continue
-                # If the engine names a node of the body, any failed run of the body counts. The message of the control
-                # flow node is longer than that of the body, so these two failures would not be alike.
-                failure = self._run_body_alone(body, is_any_alike=bool(named))
-                if failure is None:
-                    for node in (body.graph.nodes[i] for i in named):
-                        notes[f"the engine's message names {node}, but the body that contains it runs alone"] = None
-                    continue
-                inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
-                if inner is None:
-                    break  # the runs after the first one that fails are not searched
-                scope = (f"{best.culprit}, {body.title}", *inner.scope)
-                return replace(inner, scope=scope, holder=best.culprit)
-        return replace(best, note="; ".join(filter(None, (best.note, *notes))))
 
-    def _run_body_alone(self, body: Body, *, is_any_alike: bool) -> Failure | None:
-        """Return the failure of a run of a body; see `_failure_of`."""
+        def locate(body: Body) -> Located | None:
+            failure = self._run_body_alone(body)
+            if failure is not None:
+                inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
+                return None if inner is None else Located(inner)
+            for node in (body.graph.nodes[i] for i in find_named(body.graph, best.failure)):
+                notes[f"the engine's message names {node}, but the body that contains it runs alone"] = None
+            return None
+
+        bodies = self._graph.bodies(best.numbers[0], best.values, self._good.run)
+        located = enter_body(best, ((body,) for body in bodies), locate)
+        return replace(best, note="; ".join(filter(None, (best.note, *notes)))) if located is None else located.case
+
+    def _run_body_alone(self, body: Body) -> Failure | None:
+        """Return the failure of a run of a body. Any failed run counts, because the message of the node is longer."""
         written = {name for node in body.graph.nodes for name in node.writes}
         outputs = [name for name in body.graph.outputs if name in written]
         whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
-        return None if whole is None else self._failure_of(whole, is_any_alike=is_any_alike)
+        return None if whole is None else self._failure_of(whole)
 
     def _fix_shapes(self, best: Case) -> Case:
         """Return the case with fixed sizes of inputs, unless it fails only with open sizes."""
@@ -303,13 +346,14 @@ class Search:
         self.best = replace(case, failure=failure, note=self._note)
         return True
 
-    def _failure_of(self, case: Case, *, is_any_alike: bool = False) -> Failure | None:
-        """Return the failure of a case, or None. A failed run must fail like the model, unless `is_any_alike`."""
-        result = self._compare(case)
+    def _failure_of(self, case: Case) -> Failure | None:
+        """Return the failure of a case, or None. A failed run of a part of the graph must fail like the model."""
+        result, is_part = self._compare(case), case.graph is self._graph
         if isinstance(result, Failure):
-            return result if is_any_alike or result.is_like(self._failure) else None
-        # Any two differences of outputs count as alike.
-        return next((each.failure for each in result if each.failure is not None), None)
+            return result if result.is_like(self._failure) or not is_part else None
+        # Any two differences of outputs count as alike, but another output of the model may differ for another reason.
+        names = self._relevant if is_part else case.outputs
+        return next((each.failure for each in result if each.failure is not None and each.name in names), None)
 
     def _compare(
         self, case: Case, tolerance_for: Callable[[str], Tolerance | None] | None = None
@@ -338,11 +382,38 @@ class Search:
         return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
 
 
+def _list_right_outputs(case: Case) -> list[str]:
+    """Return the outputs of a case except the one that differs."""
+    return [name for name in case.outputs if name != case.failure.output]
+
+
 def find_named(graph: Graph, failure: Failure) -> list[int]:
     """Return the positions of the nodes that a failure's message names, or whose outputs the message names."""
     # One of the two groups of each match is empty. An empty word would match each node without a name.
     words = {word for pair in _WORDS.findall(failure.message) for word in pair if word}
     return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
+
+
+def enter_body(node: Case, bodies: Iterable[tuple[Body, ...]], locate: Callable[..., Located | None]) -> Located | None:
+    """Return the first part that `locate` finds in the runs of the bodies of a control flow node.
+
+    Args:
+        node: The node as a case.
+        bodies: The runs in order, as the arguments of `locate`; of two models, the run that may be wrong is the last.
+        locate: A function that searches a run. Its error RunFailed ends the search.
+    """
+    with suppress(RunFailed):  # the engine cannot run a body outside its node
+        for runs in bodies:
+            body = runs[-1]
+            progress.say(f"running {body.title} of {node.culprit}")
+            # Engines also load a branch that does not run, and may name its nodes.
+            if not body.is_run and not (node.failure.is_of_run and find_named(body.graph, node.failure)):
+                continue
+            located = locate(*runs)
+            if located is not None:
+                scope = (f"{node.culprit}, {body.title}", *located.case.scope)
+                return located._replace(case=replace(located.case, scope=scope, holder=node.culprit))
+    return None
 
 
 def search_each(

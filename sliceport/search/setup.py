@@ -13,43 +13,25 @@ from sliceport.errors import UsageError
 from sliceport.formats import declared_shapes, format_of
 from sliceport.search.graph import Diffable, Graph
 from sliceport.verdict.difference import Tolerance
-from sliceport.wording import example_shapes, spell
-
-DEFAULT_AGAINST = {"onnx": "onnxruntime-cpu:level=none", "openvino": "openvino:nodes"}
-"""For each format of models, the engine that computes the expected outputs."""
+from sliceport.wording import spell
 
 
 def read_shapes(
     model: Any, arrays: Mapping[str, Array], input_shapes: InputShapes | None, open_sizes: int | str | None
 ) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of `arrays`, the shapes in `input_shapes`, and chosen shapes for other inputs with open sizes.
+    """Return the shapes of `arrays`, the shapes in `input_shapes` and, for `open_sizes`, shapes of other open inputs.
 
-    `open_sizes` is the size of all open axes, or "primes" to choose distinct primes. If it is None, each input with an
-    open axis must have an array or a shape. An input of unknown rank always needs one of them.
+    `open_sizes` is the size of all open axes, or "primes" to choose distinct primes. If it is None, inputs with open
+    sizes may be left without a shape; see `find_inputs`.
 
     Raises:
-        UsageError: A shape or `open_sizes` is malformed, an input with open sizes has no shape, or no format reads the
-            model.
+        UsageError: A shape or `open_sizes` is malformed, or no format reads the model.
         ModelError: The model cannot be read.
         MissingExtra: A package that reads the format is not installed.
     """
     shapes = {name: array.shape for name, array in arrays.items()} | read_input_shapes(input_shapes)
-    declared = declared_shapes(model)
     if open_sizes is not None:
-        shapes |= shapes_for_open_sizes(declared, shapes, open_sizes)
-    open_inputs = {  # `example_shapes` takes no range of sizes, so a range becomes None
-        name: None if dims is None else [dim if isinstance(dim, int | str) else None for dim in dims]
-        for name, dims in declared.items()
-        if name not in shapes and (dims is None or not all(isinstance(dim, int) for dim in dims))
-    }
-    if open_inputs:
-        auto = spell("open_sizes='primes'", "--input-shapes auto")
-        # `choose_sizes` leaves out inputs of unknown rank, so `auto` would not help.
-        choice = "" if None in open_inputs.values() else f"{auto}, which chooses them, or "
-        raise UsageError(
-            f"{', '.join(map(repr, open_inputs))} leave{'s' * (len(open_inputs) == 1)} sizes open: give {choice}"
-            f"{example_shapes(open_inputs)} (an example)."
-        )
+        shapes |= shapes_for_open_sizes(declared_shapes(model), shapes, open_sizes)
     return shapes
 
 
@@ -88,7 +70,7 @@ def read_engines(
     """Return the engine `on`, which runs the first model, and the engine `against`, which runs the second.
 
     If `first` is `second`, both engines run this model, and `on` is required. For two models of one format, `against`
-    defaults to `on`. All other defaults are in `DEFAULT_AGAINST`. If `is_recorded`, `against` is a folder of recorded
+    defaults to `on`. All other defaults are those of the graphs. If `is_recorded`, `against` is a folder of recorded
     outputs, and the default engine takes its place.
 
     Raises:
@@ -96,11 +78,9 @@ def read_engines(
     """
     option, is_pair = spell("on", "--on"), first is not second
     if on is None and not is_pair:
-        engine = "openvino-cpu" if first.format == "openvino" else "onnxruntime-dml"
-        example = spell(f'on="{engine}"', f"--on {engine}")
+        example = spell(f'on="{first.example_engine}"', f"--on {first.example_engine}")
         raise UsageError(f"name the engine to test with {option}, as in {example}.")
-    # Without a default for the format, the name is empty, and `read_side` refuses it.
-    default_on, default_against = (DEFAULT_AGAINST.get(graph.format, "") for graph in (first, second))
+    default_on, default_against = first.default_against, second.default_against
     if is_pair and on is not None and first.format == second.format:
         default_against = on
     engine_against = default_against if against is None or is_recorded else against

@@ -21,16 +21,24 @@ class Tolerance:
         absolute: The bound of the difference.
         relative: The bound of the difference as a fraction of the largest finite magnitude of the expected output.
         ulps: The bound of the number of steps, from one float to the next, between the elements.
+        share: The largest difference as a fraction of the spread of the expected output, which is its largest element
+            minus its smallest. If elements that differ by more are close, the comparison shows nothing. None for no
+            such limit, as in a caller's tolerance.
     """
 
     absolute: float = 0.0
     relative: float = 0.0
     ulps: float = 0.0
+    share: float | None = None
 
 
 EXACT = Tolerance()
-_TOLERANCES = {"float64": Tolerance(1e-6, 1e-6), "float32": Tolerance(1e-4, 1e-4), "float16": Tolerance(1e-2, 1e-2)}
-_NARROW_FLOAT_TOLERANCE = Tolerance(1e-1, 1e-1)
+_TOLERANCES = {
+    "float64": Tolerance(1e-6, 1e-6, share=0.1),
+    "float32": Tolerance(1e-4, 1e-4, share=0.1),
+    "float16": Tolerance(1e-2, 1e-2, share=0.1),
+}
+_NARROW_FLOAT_TOLERANCE = Tolerance(1e-1, 1e-1, share=0.3)
 """For bfloat16 and floats of 8 bits or less."""
 _MAX_SAMPLES = 10
 
@@ -55,13 +63,15 @@ def inner_tolerance_of(value: Value) -> Tolerance:
     return Tolerance(tolerance.absolute / 100, tolerance.relative)  # later nodes may enlarge a small difference
 
 
-def rounding_tolerance_of(expected: Value, actual: Value) -> Tolerance:
+def rounding_tolerance_of(expected: Value, actual: Value, fraction: float | None = None) -> Tolerance:
     """Return a tolerance for two values that differ at most by rounding: none unless their types and shapes are equal.
 
-    It is in proportion to the largest finite element that differs, so that no larger element widens it.
+    It is in proportion to the largest finite element that differs, so that no larger element widens it. The default of
+    `fraction` is that of the element type.
     """
     if isinstance(expected, tuple) and isinstance(actual, tuple):
-        return max(map(rounding_tolerance_of, expected, actual), key=lambda bound: bound.absolute, default=EXACT)
+        bounds = (rounding_tolerance_of(a, b, fraction) for a, b in zip(expected, actual, strict=False))
+        return max(bounds, key=lambda bound: bound.absolute, default=EXACT)
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return EXACT
     tolerance = tolerance_of(expected)
@@ -69,7 +79,7 @@ def rounding_tolerance_of(expected: Value, actual: Value) -> Tolerance:
         return EXACT
     a, b = widen(expected), widen(actual)
     is_rounded = (a != b) & np.isfinite(a) & np.isfinite(b)
-    return Tolerance(tolerance.absolute * float(np.abs(a[is_rounded]).max(initial=0)))
+    return Tolerance((fraction or tolerance.absolute) * float(np.abs(a[is_rounded]).max(initial=0)))
 
 
 @dataclass(frozen=True)
@@ -80,9 +90,11 @@ class OutputDiff:
         name: Its name.
         element: Its element type, `sequence` or `nothing`; empty if the two values are different and not both tensors.
         shape: Its sizes; for a sequence, the number of its elements.
-        status: `equal` bit for bit, `close` within the tolerance, or `different`.
+        status: `equal` bit for bit, `close` within the tolerance, `different`, or `untested` if the expected values
+            would also accept the output of a wrong model.
         kind: The kind of the difference; empty unless the output is different.
-        detail: The first difference, as the end of a sentence; empty unless the output is different.
+        detail: The first difference, or the reason why the output is untested, as the end of a sentence; otherwise
+            empty.
         tolerance: The accepted difference.
         absolute: The largest difference of finite elements; 0 if it was not measured.
         relative: `absolute` divided by the largest finite magnitude of the expected output, or by 1 if that is 0.
@@ -96,7 +108,7 @@ class OutputDiff:
     name: str
     element: str = ""
     shape: tuple[int, ...] = ()
-    status: Literal["equal", "close", "different"] = "equal"
+    status: Literal["equal", "close", "different", "untested"] = "equal"
     kind: Kind | Literal[""] = ""
     detail: str = ""
     tolerance: Tolerance = EXACT
@@ -228,6 +240,10 @@ def _compare_finite(
         "ulps": None if ulps is None else float(ulps.max(initial=0.0)),
     }
     if not is_wrong.any():
+        spread = _measure_spread(widen(expected)[finite])
+        if tolerance.share is not None and measures["absolute"] > tolerance.share * spread:
+            reason = f"its elements differ by up to {measures['absolute']:.2g}, and vary by {spread:.2g} only"
+            return OutputDiff(name, status="untested", detail=reason, **attributes, **measures)
         return OutputDiff(name, status="close", **attributes, **measures)
     quantiles = np.quantile(differences, (0.5, 0.9, 0.99))
     distribution = (
@@ -237,6 +253,13 @@ def _compare_finite(
     )
     first = _describe_first(is_wrong, actual, expected, attributes["shape"])
     return _make_difference(name, "values", **first, **attributes, **measures, distribution=distribution)
+
+
+def _measure_spread(finite: Array) -> float:
+    """Return the distance from the smallest to the largest of finite elements; of a single one, its magnitude."""
+    if finite.size < 2:
+        return float(np.abs(finite).max(initial=0.0))
+    return float(max(np.ptp(finite.real), np.ptp(finite.imag)))
 
 
 def widen(flat: Array) -> Array:

@@ -5,41 +5,30 @@ Attributes called `before` are about the original model, and attributes called `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sliceport.engines.engine import Array, Value
-from sliceport.engines.inputs import ATTEMPTS, ModelToRun
-from sliceport.engines.side import RunFailed, Side
-from sliceport.engines.sizes import DeclaredShapes, InputShapes, choose_sizes, fill_sizes
+from sliceport.engines.failure import Failure
+from sliceport.engines.inputs import FoundInputs, ModelToRun, find_inputs_that_run, more_inputs, try_whole_model
+from sliceport.engines.side import Result, Side
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.progress import say
-from sliceport.verdict.difference import EXACT, Tolerance, compare_outputs
+from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, compare_outputs, compare_values
+from sliceport.verdict.untested import find_untested
 from sliceport.wording import list_names, phrase_for_shapes
 
-Result = TypeVar("Result")
+Answer = TypeVar("Answer")
+_MAX_ROUNDING = 0.3
+"""The largest difference, as a fraction of the largest expected magnitude, that the original model may excuse."""
 _SEEDS = 3
 """The number of seeds of random inputs at the first sizes of open axes."""
-_SMALL_PRIMES = 3, 5
-"""The primes at which `choose_sizes` starts for axis 0 and for other axes in the second, smaller set of shapes."""
 
 
 class NotVerified(SliceportError):
     """An error: the verification of a changed model came to no result."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """An output that a changed model computes differently.
-
-    Attributes:
-        output: The name of the output; empty for a difference of the whole model.
-        message: One sentence.
-    """
-
-    output: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -51,14 +40,14 @@ class InputRun:
         outputs: The outputs that the reference computed.
         label: A description of the inputs, as the end of a sentence; empty for the first run.
         is_repeat: Whether the run repeats the first run with another seed or other sizes of open axes.
-        has_other_sizes: Whether its sizes of open axes differ from those of the first run.
+        chosen_shapes: The shapes that were chosen, because the caller gave none.
     """
 
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Value]
     label: str = ""
     is_repeat: bool = False
-    has_other_sizes: bool = False
+    chosen_shapes: InputShapes = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,15 +56,20 @@ class Verification:
 
     Attributes:
         runs: The runs of the original model.
-        differences: The outputs that the changed model computes differently.
-        notes: Sentences about comparisons that were left out, or that accepted rounding.
+        differences: The outputs that the changed model computes differently, or its failures to run. Each message is
+            one sentence.
+        notes: Sentences about comparisons that were left out, that accepted rounding, or that show nothing.
         equality: The sentence about a verification without differences.
+        untested: The outputs whose values show nothing in any run, each with the reason.
+        failed_on: The engine and the run in which the first difference was found; None without a difference.
     """
 
     runs: tuple[InputRun, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[Failure, ...]
     notes: tuple[str, ...] = ()
-    equality: str = "all outputs are bit-equal on onnxruntime's CPU provider"
+    equality: str = "all outputs are bit-equal"
+    untested: Mapping[str, str] = field(default_factory=dict)
+    failed_on: tuple[Side, InputRun] | None = None
 
     @property
     def is_equal(self) -> bool:
@@ -87,32 +81,50 @@ class Verification:
         return {
             "different_outputs": list(dict.fromkeys(each.output for each in self.differences if each.output)),
             "differences": [difference.message for difference in self.differences],
+            "untested": dict(self.untested),
             "notes": list(self.notes),
+            "input_shapes": {name: list(shape) for run in self.runs[:1] for name, shape in run.chosen_shapes.items()},
         }
 
     def __str__(self) -> str:
-        results = [difference.message for difference in self.differences] or [self.equality]
-        return "\n".join([*results, *self.notes])
+        results = [difference.message for difference in self.differences]
+        if not results:
+            outputs = {name for run in self.runs for name in run.outputs}
+            is_told = not self.runs or bool(outputs - self.untested.keys())
+            results = [self.equality if is_told else "no output was verified, because none shows anything"]
+        untested = [f"output {name!r} is untested, because {reason}" for name, reason in self.untested.items()]
+        return "\n".join([*results, *untested, *self.notes])
+
+
+NOTHING_CHANGED = Verification((), (), equality="nothing to change, and nothing to compare")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One comparison of the models on each run.
+    """One comparison of both models on one engine, in each run.
 
     Attributes:
         where: The engine as the end of a sentence, such as `on openvino-cpu`.
-        after: The engine of the changed model.
-        before: The engine of the original model; None for the reference, whose outputs each `InputRun` contains.
+        side: The engine.
         tolerance_of: A function of an expected and an actual value that returns the accepted difference, for engines
             that round differently; None if all outputs must be equal bit for bit.
         exact: The outputs that must be equal bit for bit, although there is a tolerance.
+        is_target: Whether the model was changed for this engine. Then a note says what the original model does there.
+        is_slow: Whether only the first run, and the run with other defaults, take part.
+        before: The original model for this engine, if it is not that of the verifier.
     """
 
     where: str
-    after: Side
-    before: Side | None = None
+    side: Side
     tolerance_of: Callable[[Value, Value], Tolerance] | None = None
     exact: frozenset[str] = frozenset()
+    is_target: bool = False
+    is_slow: bool = False
+    before: ModelToRun | None = None
+
+    def tolerance_for(self, name: str, expected: Value, actual: Value) -> Tolerance:
+        """Return the accepted difference of an output."""
+        return EXACT if self.tolerance_of is None or name in self.exact else self.tolerance_of(expected, actual)
 
 
 @dataclass(frozen=True)
@@ -125,6 +137,8 @@ class Verifier:
         reference: The engine that computes the expected outputs.
         names: For each input and output of the changed model that was renamed, its name in the original model.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
+        noted: The engines and outputs that have a note on rounding.
+        fixed: See `find_untested`.
     """
 
     before: ModelToRun
@@ -132,67 +146,67 @@ class Verifier:
     reference: Side
     names: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    noted: set[tuple[str, str]] = field(default_factory=set)
+    fixed: Collection[str] = ()
 
     def make_runs(
-        self,
-        declared: DeclaredShapes,
-        shapes: InputShapes,
-        arrays: Mapping[str, Array],
-        seed: int,
-        *,
-        tries_empty: bool = False,
+        self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int, *, tries_empty: bool = False
     ) -> list[InputRun]:
         """Return runs of the original model with several seeds and sizes of open axes. Add a note for each failed run.
 
         Args:
-            declared: The declared shapes of the inputs that a caller has to give.
             shapes: The shapes of `arrays`, and shapes for other inputs with open sizes. For inputs that have no shape
-                here, the open sizes are primes, then smaller primes, then 1.
+                here, sizes are chosen; see `sizes_to_try`.
             arrays: Arrays for inputs. All other inputs get random arrays.
             seed: The first seed.
             tries_empty: Whether the last run has the size 0 for all open axes. Engines often differ at this size.
 
         Raises:
-            UsageError: An input does not fit, its rank is open, or the chosen sizes are too large.
-            ModelError: The reference does not run the model at any of these sizes.
+            UsageError: An input does not fit, or the chosen sizes are too large.
+            ModelError: The reference does not run the model on any inputs that were tried.
             MemoryError: The reference lacks memory.
             BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
         """
-        all_shapes = _shapes_to_try(declared, shapes)
-        errors: list[SliceportError] = []
-        for first_shapes in all_shapes or [dict(shapes)]:
-            try:
-                first_run = self._run_before(first_shapes, arrays, seed)
-                break
-            except (ModelError, UsageError) as error:
-                errors.append(error)
-        else:
-            raise errors[0]
-        runs = [InputRun(*first_run)]
-        if declared.keys() <= arrays.keys():  # the caller gives all inputs, so that all runs would be the same
+        first = self._run_before(shapes, arrays, seed)
+        sizes = first.sizes
+        runs = [InputRun(first.arrays, first.outputs, chosen_shapes=sizes.chosen)]
+        if set(self.before.inputs) <= arrays.keys():  # the caller gives all inputs, so that all runs would be the same
             return runs
-        repeats = [(f" with seed {other}", first_shapes, other) for other in range(seed + 1, seed + _SEEDS)]
-        if all_shapes and tries_empty:
-            all_shapes.append({**shapes, **fill_sizes(declared, shapes, 0)})
-        # The sets that failed above are tried again, so that each of them gets a note below.
-        repeats += [(phrase_for_shapes(others), others, seed) for others in all_shapes if others != first_shapes]
+        repeats = [(f" with seed {other}", sizes.shapes, other) for other in range(seed + 1, seed + _SEEDS)]
+        other_shapes = [other.shapes for other in sizes.others(has_empty=tries_empty)]
+        repeats += [(phrase_for_shapes(others), others, seed) for others in other_shapes]
         for label, run_shapes, run_seed in repeats:
             try:
                 repeat = self._run_before(run_shapes, arrays, run_seed)
-                runs.append(InputRun(*repeat, label, is_repeat=True, has_other_sizes=run_shapes != first_shapes))
+                runs.append(InputRun(repeat.arrays, repeat.outputs, label, True, run_shapes))
             except (ModelError, UsageError):
                 self.notes.append(f"not compared{label}: the original model does not run on these inputs")
+        for inputs in more_inputs(self.before, sizes.shapes, arrays, seed, first.attempt):
+            outputs = [run.outputs for run in runs]
+            untested = find_untested(outputs, self.fixed)
+            if not untested:
+                break
+            result = try_whole_model(self.reference, self.before, inputs)
+            if (
+                not isinstance(result, Failure)
+                and untested.keys() - find_untested([*outputs, result], self.fixed).keys()
+            ):
+                runs.append(InputRun(inputs, result, " with inputs of another kind", is_repeat=True))
         return runs
 
-    def _run_before(
-        self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
-    ) -> tuple[dict[str, Array], dict[str, Value]]:
+    def _run_before(self, shapes: InputShapes, arrays: Mapping[str, Array], seed: int) -> FoundInputs:
         """Return inputs that the original model runs on, and its outputs; see `find_inputs_that_run`."""
         say(f"running the original model on {self.reference}")
-        return find_inputs_that_run(self.before, self.reference, shapes, arrays, seed)
+        return find_inputs_that_run(self.before, self.reference, shapes, arrays, seed, "the original model")
 
     def compare(self, runs: Sequence[InputRun], trials: Sequence[Trial]) -> Verification:
         """Compare the outputs of both models on the inputs of each run. Stop after the first run in which they differ.
+
+        An output counts as different only if the original model does not compute it as wrongly on the same engine.
+
+        Args:
+            runs: The runs of the original model.
+            trials: The engines to compare on.
 
         Raises:
             NotVerified: No trial compares the models. Or an output cannot be compared, or varies from run to run. In
@@ -200,16 +214,19 @@ class Verifier:
             MemoryError: An engine lacks memory.
             BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
-        differences: list[Difference] = []
+        differences: list[Failure] = []
+        failed_on: tuple[Side, InputRun] | None = None
         skipped: set[str] = set()
         for run in runs:
             if differences:
                 break
             for trial in trials:
-                if trial.where in skipped:
+                if trial.where in skipped or (trial.is_slow and run.is_repeat):
                     continue
                 try:
-                    differences += self._compare(trial, run)
+                    new = self._compare(trial, run)
+                    failed_on = failed_on or ((trial.side, run) if new else None)
+                    differences += new
                 except _NotComparedError as error:
                     self.notes.append(f"not compared {trial.where}{run.label}, {error}")
                     if run is runs[0]:  # the engine does not run the original model, so later runs would fail, too
@@ -221,86 +238,111 @@ class Verifier:
         notes = tuple(dict.fromkeys(self.notes))
         if len(skipped) == len(trials):
             raise NotVerified("; ".join(notes))
-        return Verification(tuple(runs), tuple(differences), notes)
+        untested = {} if differences else find_untested([run.outputs for run in runs], self.fixed)
+        return Verification(tuple(runs), tuple(differences), notes, untested=untested, failed_on=failed_on)
 
-    def _compare(self, trial: Trial, run: InputRun) -> Iterator[Difference]:
-        """Run the changed model on the inputs of a run, and yield the differences from the original model.
-
-        The expected outputs are those of the engine `trial.before`, or `run.outputs` if it is None.
+    def _compare(self, trial: Trial, run: InputRun) -> list[Failure]:
+        """Run the changed model on the inputs of a run, and return the differences from the reference.
 
         Raises:
-            _NotComparedError: An engine of the trial does not run the original model. Or the trial has `before`, the
-                inputs have other sizes of open axes than in the first run, and the changed model fails with an error.
+            _NotComparedError: The engine does not run the original model either, or its adapter lacks the changed one.
             NotVerified: An output cannot be compared, or the outputs of the original model vary from run to run.
             MemoryError, BudgetSpent, MissingExtra, UsageError, ChildLost: See `compare`.
         """
         where = f"{trial.where}{run.label}"
-        expected = run.outputs
-        if trial.before is not None:
-            say(f"running the original model {where}")
-            expected = self._try_before(trial.before, run)
         say(f"running the changed model {where}")
         names_after = {self.names.get(name, name): name for name in self.after.inputs}
         inputs = {names_after.get(name, name): array for name, array in run.inputs.items()}
-        try:
-            actual = run_whole_model(trial.after, self.after, inputs)
-        except RunFailed as failed:
-            if trial.before is None and trial.after != self.reference:
-                # If the original model fails on this engine, too, the change is not at fault, and this line raises.
-                self._try_before(trial.after, run)
-            if trial.before is not None and run.has_other_sizes and failed.failure.kind == "error":
-                # This need not be a fault: an optimizer may rely on sizes that the model is made for, although the
-                # original model also runs at other sizes.
-                raise _NotComparedError(f"because the changed model fails: {failed}") from None
-            # The failure proves nothing if the original model does not compute the same outputs again.
-            self._check_is_steady(trial, run, expected, where)
-            yield Difference("", f"{where} the original model runs, and the changed model does not: {failed}.")
-            return
-        actual = {self.names.get(name, name): value for name, value in actual.items()}
-        yield from self._list_differences(trial, run, expected, actual, where)
-
-    def _list_differences(
-        self, trial: Trial, run: InputRun, expected: Mapping[str, Value], actual: Mapping[str, Value], where: str
-    ) -> list[Difference]:
-        """Return the differences of outputs. In a trial on one engine, note each output that differs only by rounding.
-
-        Raises:
-            NotVerified: See `_compare`.
-        """
-        missing = [name for name in self.before.outputs if name not in expected or name not in actual]
+        result = try_whole_model(trial.side, self.after, inputs)
+        if isinstance(result, Failure):
+            if result.kind == "adapter":
+                raise _NotComparedError(f"because the adapter does not run the changed model ({result.message})")
+            before = run.outputs if trial.side == self.reference else self._try_before(trial, run)
+            if isinstance(before, Failure):
+                raise _NotComparedError(f"because neither model runs: {result.message}")
+            self._check_is_steady(run, where)
+            message = f"{where} the original model runs, and the changed model does not: {result.message}."
+            return [Failure(result.kind, "", message)]
+        actual = {self.names.get(name, name): value for name, value in result.items()}
+        missing = [name for name in self.before.outputs if name not in run.outputs or name not in actual]
         if missing:
             raise NotVerified(f"{where} an engine does not return values of the type of {list_names(missing)}.")
-        tolerances = dict.fromkeys(expected, EXACT)
-        if trial.tolerance_of is not None:
-            inexact = expected.keys() - trial.exact
-            tolerances |= {name: trial.tolerance_of(expected[name], actual[name]) for name in inexact}
-        differences = []
-        for output in compare_outputs(actual, expected, tolerances):
-            if output.status == "different":
-                differences.append(Difference(output.name, f"output {output.name!r} differs {where}: {output.detail}."))
-            elif output.status == "close" and trial.after == (trial.before or self.reference):
-                # On two engines, the other engine may cause the rounding instead of the change, so there is no note.
-                rounding = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value), by rounding"
-                self.notes.append(f"output {output.name!r} differs {where} {rounding}.")
-        if differences:
-            self._check_is_steady(trial, run, expected, where)
-        return differences
+        tolerances = {name: trial.tolerance_for(name, run.outputs[name], actual[name]) for name in run.outputs}
+        outputs = compare_outputs(actual, run.outputs, tolerances)
+        wrong = [output for output in outputs if output.kind]
+        if trial.side != self.reference and (wrong or (trial.is_target and not run.is_repeat)):
+            wrong = self._excuse_wrong(trial, run, actual, wrong)
+        elif trial.side == self.reference:  # on two engines, the other engine may round, so there is no note
+            for output in outputs:
+                if output.status in ("close", "untested"):
+                    measures = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value)"
+                    self._note(trial, output, f"output {output.name!r} differs {where} {measures}, by rounding.")
+        if wrong:
+            self._check_is_steady(run, where)
+        return [
+            Failure(each.kind or "values", each.name, f"output {each.name!r} differs {where}: {each.detail}.")
+            for each in wrong
+        ]
 
-    def _try_before(self, side: Side, run: InputRun) -> dict[str, Value]:
-        """Return the outputs of the original model on an engine. Raise `_NotComparedError` if it fails."""
-        try:
-            return run_whole_model(side, self.before, run.inputs)
-        except RunFailed as failed:
-            raise _NotComparedError(f"because the original model fails: {failed}") from None
+    def _excuse_wrong(
+        self, trial: Trial, run: InputRun, actual: Mapping[str, Value], wrong: Sequence[OutputDiff]
+    ) -> list[OutputDiff]:
+        """Return the `wrong` outputs of the changed model that the original model does not compute as wrongly.
 
-    def _check_is_steady(self, trial: Trial, run: InputRun, expected: Mapping[str, Value], where: str) -> None:
-        """Run the original model again. Raise NotVerified if it fails, or if its outputs differ from `expected`."""
+        Add a note for each other one and, if the engine is the target, a note on the original model.
+        """
+        where = f"{trial.where}{run.label}"
+        before = self._try_before(trial, run)
+        if isinstance(before, Failure):
+            self.notes.append(f"{where} the original model does not run: {before.message}")
+            return list(wrong)
+        guilty, originals = [], {}
+        for name, expected in run.outputs.items():
+            if name in before:
+                tolerance = trial.tolerance_for(name, expected, before[name])
+                originals[name] = compare_values(name, before[name], expected, tolerance)
+        for output in wrong:
+            name, original = output.name, originals.get(output.name)
+            if original is None or not original.kind:
+                guilty.append(output)
+                continue
+            tolerance = trial.tolerance_for(name, before[name], actual[name])
+            is_same = not compare_values(name, actual[name], before[name], tolerance).kind
+            # The change may move rounding to other elements. A wrong selection is far more than rounding.
+            is_as_bad = original.kind == output.kind and output.relative <= min(2 * original.relative, _MAX_ROUNDING)
+            if is_same or (is_as_bad and output.relative > 0):
+                text = f"output {name!r} differs {where} as it did before the change: {output.detail}"
+                self._note(trial, output, text)
+            else:
+                guilty.append(output)
+        if trial.is_target and not guilty and not run.is_repeat:
+            wrong_names = {each.name for each in wrong}
+            mended = [each for name, each in originals.items() if each.kind and name not in wrong_names]
+            for each in mended:
+                self.notes.append(f"output {each.name!r} differs {where} before the change only: {each.detail}")
+            if not mended and not wrong:
+                self.notes.append(f"{where} the original model is right on these inputs, too: no defect showed")
+        return guilty
+
+    def _note(self, trial: Trial, output: OutputDiff, text: str) -> None:
+        """Add a note on an output, but only the first one on an engine."""
+        if (trial.where, output.name) not in self.noted:
+            self.noted.add((trial.where, output.name))
+            self.notes.append(text)
+
+    def _try_before(self, trial: Trial, run: InputRun) -> Result:
+        """Run the original model on the engine of a trial."""
+        say(f"running the original model {trial.where}{run.label}")
+        return try_whole_model(trial.side, trial.before or self.before, run.inputs)
+
+    def _check_is_steady(self, run: InputRun, where: str) -> None:
+        """Run the original model again. Raise NotVerified if it fails, or if its outputs differ from those before."""
         say("running the original model once more")
-        try:
-            repeated = run_whole_model(trial.before or self.reference, self.before, run.inputs)
-        except RunFailed as failed:
-            raise NotVerified(f"{where} the original model ran once, but failed when repeated ({failed}).") from None
-        outputs = compare_outputs(repeated, expected, dict.fromkeys(expected, EXACT))
+        repeated = try_whole_model(self.reference, self.before, run.inputs)
+        if isinstance(repeated, Failure):
+            problem = f"ran once, but failed when repeated ({repeated.message})"
+            raise NotVerified(f"{where} the original model {problem}.")
+        outputs = compare_outputs(repeated, run.outputs, dict.fromkeys(run.outputs, EXACT))
         varying = [output.name for output in outputs if output.status == "different"]
         if varying:
             names = list_names(varying)
@@ -311,7 +353,7 @@ class _NotComparedError(Exception):
     """An error: the models are not compared on an engine."""
 
 
-def verify_or_refuse(verify: Callable[[], Result]) -> Result:
+def verify_or_refuse(verify: Callable[[], Answer]) -> Answer:
     """Return the result of `verify`, which verifies a changed model.
 
     Raises:
@@ -321,55 +363,3 @@ def verify_or_refuse(verify: Callable[[], Result]) -> Result:
         return verify()
     except SliceportError as error:
         raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
-
-
-def run_whole_model(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> dict[str, Value]:
-    """Run a model, and return its outputs by name.
-
-    Raises:
-        MemoryError: The engine lacks memory.
-        RunFailed: The engine refuses the model, fails or crashes.
-        BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
-    """
-    try:
-        return side.run(model.whole(), inputs)
-    except RunFailed as failed:
-        if failed.failure.kind == "memory":  # the machine is to blame, so a caller must not try other inputs
-            raise MemoryError from None
-        raise
-
-
-def find_inputs_that_run(
-    model: ModelToRun, side: Side, shapes: InputShapes, arrays: Mapping[str, Array], seed: int
-) -> tuple[dict[str, Array], dict[str, Value]]:
-    """Return inputs that a model runs on, and its outputs.
-
-    Random integers may be indices that are out of range, or divisors that are 0. So try up to `ATTEMPTS` sets.
-
-    Raises:
-        UsageError: See `ModelToRun.make_inputs` and `Side.run`.
-        ModelError: The engine does not run the model on any of these sets of inputs.
-        MemoryError: The engine lacks memory.
-        BudgetSpent, MissingExtra, ChildLost: See `Side.run`.
-    """
-    failures = []
-    for attempt in range(ATTEMPTS):
-        inputs = model.make_inputs(arrays, shapes, seed, attempt)
-        try:
-            return inputs, run_whole_model(side, model, inputs)
-        except RunFailed as failed:
-            failures.append(failed)
-    raise ModelError(f"{side.engine.name} cannot run the model{phrase_for_shapes(shapes)} ({failures[0]}).")
-
-
-def _shapes_to_try(declared: DeclaredShapes, shapes: InputShapes) -> list[dict[str, Sequence[int]]]:
-    """Return three sets of shapes, each including `shapes`.
-
-    The sizes of open axes are primes by `choose_sizes`, then other primes, then 1. Return an empty list if `shapes`
-    contains all inputs with open axes.
-    """
-    ones = fill_sizes(declared, shapes, 1)
-    if not ones:
-        return []
-    chosen = [choose_sizes(declared, shapes), choose_sizes(declared, shapes, *_SMALL_PRIMES), ones]
-    return [{**shapes, **sizes} for sizes in chosen]

@@ -97,11 +97,6 @@ class TestGraphs:
         text = "(float[4,6] x) => (float[2,6] a, float[2,6] b) { a, b = Split (h) h = Relu (x) }"
         assert sliceport.lower(parse(text, 13)).summary["lowered"] == 1
 
-    def test_negative_dimensions_of_an_input_are_refused(self, refusal: Refusal) -> None:
-        model = parse(GOOD, 13)
-        model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -6
-        assert "input 'x' has dimension -6 on axis 1, below 0" in refusal(model)
-
     @pytest.mark.parametrize(
         ("fields", "message"),
         [

@@ -52,7 +52,7 @@ def test_hardened_node_is_built_in_and_keeps_its_names() -> None:
     defects = [{"id": "new axis and shrink with entries left out", "reason": change.defects[0].reason}]
     expected = {"node": "row", "op": "StridedSlice", "replacement": "StridedSlice", "defects": defects}
     assert report.to_json()["changes"] == [expected]
-    assert not report.needs_extension
+    assert not report.extension
     assert report.is_complete
     (op,) = [op for op in model.get_ordered_ops() if op.get_friendly_name() == "row"]
     assert op.get_type_info().version_id == "opset1"
@@ -92,7 +92,7 @@ def test_long_axes_are_computed_right(shape: tuple[int, ...], indices: tuple[lis
     model = one_slice("Slice", shape, indices, element="i8")
     report = harden(model)
     assert [change.replacement for change in report.changes] == ([] if form is None else [form])
-    assert report.needs_extension == model.has_rt_info(["sliceport", "note"]) == (form == "ov_ext.Slice")
+    assert bool(report.extension) == model.has_rt_info(["sliceport", "note"]) == (form == "ov_ext.Slice")
     data = np.resize(RANDOM, shape)
     index = [slice(None)] * data.ndim
     for start, stop, step, axis in zip(*indices, strict=True):

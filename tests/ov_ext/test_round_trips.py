@@ -104,7 +104,7 @@ def test_models_name_the_source_of_our_operators_while_they_have_any() -> None:
     assert model.clone().has_rt_info(["sliceport", "note"])
     ov_ext.use_builtin_ops(model)
     assert not model.has_rt_info(["sliceport"])
-    assert not harden(model).needs_extension
+    assert not harden(model).extension
     assert not model.has_rt_info(["sliceport"])
 
 

@@ -11,7 +11,6 @@ COMMANDS = {
     "check models/rule_siblings.onnx": 0,
     "lower models/rule_siblings.onnx -v": 0,
     "compare models/rule_siblings.onnx --executors onnxruntime-cpu,onnxruntime-dml,directml,directml-validate": 0,
-    "directml run models/rule_glu.onnx --against onnxruntime-cpu": 1,
     "diff models/rule_glu.onnx --on onnxruntime-dml": 1,
     "harden models/rule_glu.onnx -o {scratch}/glu.onnx --verify": 0,
     "diff {scratch}/glu.onnx --on onnxruntime-dml:device_id=0": 0,

@@ -1,6 +1,7 @@
-"""Sizes below 0 that are not the inputs': some exporters write -1 for a size that is open, and inference makes others.
+"""Sizes below 0: some exporters write -1 for a size that is open, and inference makes others.
 
-onnx's shape inference ends the process when a Slice meets one, so each model is lowered in a process of its own.
+onnx's shape inference ends the process when a Slice meets one inside the model, so such models are lowered in processes
+of their own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import onnx
 import pytest
+from command_line import Invoke
 from forked import run
 from onnx import TensorProto
 from onnx_models import parse, save
@@ -80,3 +82,35 @@ def test_a_negative_last_part_leaves_the_rest_of_the_model_alone(tmp_path: Path)
     assert found["p0"]["reason"]["code"] == "invalid"
     assert found["y"]["verdict"] == "refused"
     assert found["z"]["verdict"] == "lowered"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check"],
+        ["lower"],
+        ["compare"],
+        ["diff", "--on", "onnxruntime-cpu"],
+        ["rewrite", "-o", "out.onnx", "--verify"],
+        ["harden", "-o", "out.onnx", "--verify"],
+        ["harden", "--target", "portable", "-o", "out.onnx", "--verify"],
+        ["probe", "-o", "out"],
+    ],
+    ids=lambda words: " ".join(words[:3:2]),
+)
+def test_every_command_reads_a_negative_size_of_an_input_as_open(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """Paddle2ONNX writes -1 for the open sizes of inputs."""
+    monkeypatch.chdir(tmp_path)
+    model = parse("(float[4,6] x) => (y) <int64[1] s = {0}, int64[1] e = {2}> { r = Relu (x)  y = Slice (r, s, e, s) }")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    path = save(model, tmp_path / "m.onnx")
+    # Without sizes, `lower` cannot know the size of an open axis.
+    sizes = ["--input-shapes", "x:5,6"] if words == ["lower"] else []
+    printed = invoke(*words, path, *sizes, code=0)
+    runs_model = words[0] not in ("check", "lower")
+    assert ("sizes: x 2,6 (chosen; --input-shapes x:… for others)" in printed.err) is runs_model
+    if (tmp_path / "out.onnx").exists():
+        (dim, _) = onnx.load(tmp_path / "out.onnx").graph.input[0].type.tensor_type.shape.dim
+        assert dim.dim_value <= 0

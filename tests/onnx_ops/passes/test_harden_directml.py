@@ -19,10 +19,10 @@ from onnx_models import integers, parse
 from platforms import require_reshape_of_no_elements, require_shader_model_6
 from sessions import compute
 
+import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, ReshapeForDirectMLPass
 from onnx_ops.passes.harden_directml import harden_for_directml
-from onnx_ops.verify.run_model import run_model
 from sliceport import device
 from sliceport.cli.main import main
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
@@ -382,15 +382,14 @@ def test_hardened_exports_compute_right(directml: device.Device, models: Path, t
     """onnxruntime 32146, in real exports."""
     if "conformer" in file:
         require_shader_model_6(directml)
-    before = run_model(models / file, against=True)
-    assert not before.is_clean
+    before = sliceport.diff(models / file, on="onnxruntime-dml")
+    assert not before.is_equal
     if "conformer" in file:
-        (finding,) = before.findings
-        assert (finding.kind, finding.op_type) == ("different", "Mul")
-        assert "graph fusion is to blame" in finding.message
+        (part,) = before.parts
+        assert (part.case.culprit.op_type, part.case.is_fusion) == ("Mul", True)
     out = tmp_path / file
     assert main(["harden", str(models / file), "-o", str(out)]) == 0
-    assert run_model(out, against=True).is_clean
+    assert sliceport.diff(out, on="onnxruntime-dml").is_equal
 
 
 ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}}
@@ -401,14 +400,13 @@ ZOO = {"gpt2": {}, "gptneox_dyn": {"x": (1, 16)}, "swin": {}}
 def test_refused_exports_run(zoo: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / f"{name}.onnx"
     assert main(["harden", str(zoo / f"{name}.onnx"), "-o", str(out)]) == 0
-    before = run_model(zoo / f"{name}.onnx", input_shapes=ZOO[name], against=name == "gpt2")
-    assert not before.is_clean
-    assert name != "gpt2" or {(f.kind, f.op_type) for f in before.findings} == {("refused", "Reshape")}
-    after = run_model(out, input_shapes=ZOO[name], against=True)
-    assert after.is_clean
-    assert after.outputs[0].difference is not None
-    assert after.outputs[0].difference < 2e-6
-    on_cpu = {node.op_type for node in after.nodes if node.provider != "DmlExecutionProvider"}
+    before = sliceport.diff(zoo / f"{name}.onnx", on="onnxruntime-dml", input_shapes=ZOO[name])
+    assert not before.is_equal
+    assert name != "gpt2" or {part.case.culprit.op_type for part in before.parts} == {"Reshape"}
+    after = sliceport.diff(out, on="onnxruntime-dml", input_shapes=ZOO[name])
+    assert after.is_equal
+    assert after.outputs[0].relative < 2e-6
+    on_cpu = {node.op_type for node in after.places if node.provider != "DmlExecutionProvider"}
     # The nodes of GPT-NeoX that compute with open sizes run on the CPU.
     assert name == "gptneox_dyn" or on_cpu <= {"Gelu"}
 

@@ -10,7 +10,7 @@ from onnx import parser
 from onnx_models import parse, save
 
 from onnx_ops.lowering import lower
-from onnx_ops.verify.known_defects import explain_findings, known_defects
+from onnx_ops.verify.known_defects import known_defects
 from onnx_ops.verify.run import compare
 from sliceport import device
 from sliceport.defects.defect import Defect
@@ -22,25 +22,13 @@ from sliceport.defects.onnxruntime import (
     FROM_THE_LEAST,
     MORE_THAN_EIGHT_AXES,
     NOTHING_SELECTED,
-    ONE_PART_GATES_ANOTHER,
     STEPS_WITHOUT_AXES,
 )
-from sliceport.engines.model_run import Finding
 from sliceport.slicing.node import Resolved
 
 
 def case_of(defect: Defect) -> onnx.ModelProto:
     return parser.parse_model(defect.examples[0].case.to_json()["onnx"])
-
-
-def test_each_defect_of_a_refused_node_is_named() -> None:
-    nodes = "[r] a = Relu (x)  [cut] b = Slice (a, s, e, , t)  [q] y = Relu (b)"
-    model = parse(
-        f"(float[8] x) => (float[4] y) <int64[1] s = {{4}}, int64[1] e = {{8}}, int64[1] t = {{1}}> {{ {nodes} }}", 13
-    )
-    (found,) = explain_findings([Finding("refused", "cut", "Slice", "Slice 'cut' is refused.")], model)
-    assert STEPS_WITHOUT_AXES.id in found.defects
-    assert len(found.defects) == 2
 
 
 def test_a_defect_of_the_reference_is_not_blamed_on_the_emulator(tmp_path: Path) -> None:
@@ -79,18 +67,3 @@ def test_a_right_node_has_no_defects() -> None:
     assert known_defects(node.node, ONNXRUNTIME_DML) == []
     (first, _) = lower(case_of(NOTHING_SELECTED)).nodes
     assert known_defects(first.resolved, ONNXRUNTIME_DML) == [NOTHING_SELECTED]
-
-
-def test_findings_in_whole_models_are_explained_by_the_node_or_what_it_reads() -> None:
-    graph = "(float[4] x) => (float[n] z) { p, q = Split(x)  s = Sigmoid(q)  y = Mul(p, s)  z = Neg(y) }"
-    model = parse(graph, 13)
-    for name, node in zip(("halves", "gate", "product", "last"), model.graph.node, strict=True):
-        node.name = name
-    known = f"; Split 'halves' has a known defect of onnxruntime-dml: {ONE_PART_GATES_ANOTHER.id} ("
-    product = Finding("different", "product", "Mul", "Mul 'product' differs.")
-    refused = Finding("refused", "product", "Mul", "Mul 'product' is refused.")
-    last = Finding("different", "last", "Neg", "Neg 'last' differs.")
-    unknown = Finding("refused", "", "", "the model is refused.")
-    (explained, *others) = explain_findings([product, refused, last, unknown], model)
-    assert explained.message == f"Mul 'product' differs{known}{ONE_PART_GATES_ANOTHER.reason})."
-    assert others == [refused, last, unknown]

@@ -75,14 +75,6 @@ class TestRuns:
         header = json.loads(next((tmp_path / "both" / "runs").iterdir()).read_text().splitlines()[0])
         assert header["options"]["input_shapes"] == {"x": [2, 16], "*": "auto"}
 
-    def test_directml_run_is_a_command_of_two_words(self, invoke: Invoke, tmp_path: Path) -> None:
-        """Of OpenVINO models nothing is run, so it needs no DirectML."""
-        model = MODELS / "rule_new_axis.xml"
-        printed = invoke("batch", "directml", "run", model, "-o", tmp_path / "run", code=2)
-        assert "runs ONNX models, not OpenVINO IR" in printed.out
-        for words in (["batch"], ["batch", "directml"]):
-            assert "usage" in invoke(*words).out.lower()
-
     @pytest.mark.parametrize(
         ("words", "message"),
         [

@@ -15,12 +15,14 @@ from command_line import Invoke
 from onnx_models import parse, save
 from platforms import POSIX, require_shader_model_6
 from processes import children, host_of
+from running import as_array
 
-from onnx_ops.verify.run_model import run_model
+import sliceport
 from sliceport import device
 from sliceport.defects.onnxruntime import ALLOWZERO, ONE_PART_GATES_ANOTHER
-from sliceport.engines.model_run import ModelRun
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import ModelError
+from sliceport.search.report import DiffReport
+from sliceport.verdict.difference import Tolerance
 
 pytestmark = pytest.mark.usefixtures("provider_kept")
 
@@ -44,86 +46,77 @@ CHOICE = """(float[n,2] x) => (y) <bool yes = {1}> {
 }"""
 
 
-def run_text(graph: str, folder: Path, **options: Any) -> ModelRun:
-    return run_model(save(graph, folder / "model.onnx"), against=True, **options)
+def run(path: Path, **options: Any) -> DiffReport:
+    return sliceport.diff(path, on="onnxruntime-dml", **options)
+
+
+def run_text(graph: str, folder: Path, **options: Any) -> DiffReport:
+    return run(save(graph, folder / "model.onnx"), **options)
 
 
 def test_nodes_that_move_elements_are_equal_bit_for_bit_and_run_on_directml(
     directml: device.Device, tmp_path: Path
 ) -> None:
-    run = run_text(MOVING, tmp_path)
-    (output,) = run.outputs
-    assert (output.status, output.difference, output.tolerance) == ("equal", 0.0, 0.0)
-    assert run.is_clean
-    assert {node.provider for node in run.nodes} == {"DmlExecutionProvider"}
-    assert [node.name for node in run.nodes] == ["s", "a", "join"]  # those without a name go by their first output's
-    assert run.arrays["y"].shape == (4, 6)
+    report = run_text(MOVING, tmp_path)
+    (output,) = report.outputs
+    assert (output.status, output.absolute, output.tolerance) == ("equal", 0.0, Tolerance())
+    assert {node.provider for node in report.places} == {"DmlExecutionProvider"}
+    assert [node.name for node in report.places] == ["s", "a", "join"]  # a node without a name has its first output's
+    assert as_array(report.values["y"]).shape == (4, 6)
 
 
 def test_glu_by_split_differs_and_the_node_is_named(directml: device.Device, tmp_path: Path) -> None:
     """onnxruntime 32146."""
-    run = run_text(GLU, tmp_path)
-    assert run.outputs[0].status == "different"
-    (finding,) = run.findings
-    assert (finding.kind, finding.node, finding.op_type) == ("different", "product", "Mul")
-    assert "first node on the way to output 'y'" in finding.message
-    known = f"; Split 'halves' has a known defect of onnxruntime-dml: {ONE_PART_GATES_ANOTHER.id} ("
-    assert finding.message.endswith(f"{known}{ONE_PART_GATES_ANOTHER.reason}).")
+    report = run_text(GLU, tmp_path)
+    assert report.outputs[0].status == "different"
+    (part,) = report.parts
+    assert (part.case.culprit.name, part.case.is_fusion) == ("product", True)
+    assert part.defects == (ONE_PART_GATES_ANOTHER,)
 
 
 def test_a_reshape_that_the_provider_refuses_is_named(directml: device.Device, tmp_path: Path) -> None:
     """As torch's dynamo exporter writes it."""
-    run = run_text(VIEW, tmp_path)
-    (finding,) = run.findings
-    assert (finding.kind, finding.node, finding.op_type) == ("refused", "view", "Reshape")
-    assert "80070057 Invalid parameter" in finding.message
-    assert finding.message.endswith(
-        f"; Reshape 'view' has a known defect of onnxruntime-dml: {ALLOWZERO.id} ({ALLOWZERO.reason})."
-    )
-    assert not run.outputs
+    report = run_text(VIEW, tmp_path)
+    (part,) = report.parts
+    assert (part.case.failure.kind, part.case.culprit.name) == ("error", "view")
+    assert "80070057 Invalid parameter" in part.case.failure.message
+    assert part.defects == (ALLOWZERO,)
+    assert not report.outputs
 
 
-def test_an_operator_that_this_adapter_cannot_compile_is_one_sentence(
-    directml: device.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_operator_that_this_adapter_cannot_compile_is_told_from_a_refusal(
+    directml: device.Device, tmp_path: Path
 ) -> None:
     path = save("(float[1,16,1] x) => (y) { [spectrum] y = DFT (x) }", tmp_path / "model.onnx", 20)
-    run = run_model(path, against=True)
-    (finding,) = run.findings
-    assert finding.message.startswith("DFT 'spectrum' cannot be compiled by this adapter (")
-    (finding,) = run_model(path).findings
-    assert "refuses the model" in finding.message
-    assert "against=True finds the nodes" in finding.message
+    (part,) = run(path).parts
+    assert (part.case.culprit.name, part.case.failure.kind) == ("spectrum", "adapter")
 
 
 def test_refusal_of_another_node_hides_no_known_defect(directml: device.Device, tmp_path: Path) -> None:
     require_shader_model_6(directml)
-    path = save(SPECTRUM_AND_GLU, tmp_path / "model.onnx", 20)
-    for is_compared in (False, True):
-        refusal, defect = run_model(path, against=is_compared).findings
-        assert (refusal.kind, defect.kind, defect.node) == ("refused", "defect", "halves")
-        assert defect.message.startswith("Split 'halves' has a known defect of onnxruntime-dml: ")
-        assert defect.defects == (ONE_PART_GATES_ANOTHER.id,)
+    report = run(save(SPECTRUM_AND_GLU, tmp_path / "model.onnx", 20))
+    assert [part.case.culprit.name for part in report.parts] == ["spectrum"]
+    known = f"the model also has a known defect of onnxruntime-dml: {ONE_PART_GATES_ANOTHER.id} ("
+    assert report.notes[0].startswith(known)
 
 
 def test_open_shapes_and_control_flow_run_on_given_inputs(directml: device.Device, tmp_path: Path) -> None:
     path = save(CHOICE, tmp_path / "model.onnx")
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
-    run = run_model(path, inputs={"x": x}, against=True)
-    assert run.is_clean
-    assert np.array_equal(run.arrays["y"], x)
-    with pytest.raises(UsageError, match="the shape of input 'x' is open"):
-        run_model(path)
+    report = run(path, inputs={"x": x})
+    assert report.is_equal
+    assert np.array_equal(as_array(report.values["y"]), x)
 
 
 def test_scalars_stay_scalars(directml: device.Device, tmp_path: Path) -> None:
-    run = run_text("(float x) => (y) { y = Identity (x) }", tmp_path)
-    assert run.is_clean
-    assert run.arrays["y"].shape == ()
+    report = run_text("(float x) => (y) { y = Identity (x) }", tmp_path)
+    assert report.is_equal
+    assert as_array(report.values["y"]).shape == ()
 
 
 def test_the_command_line_writes_what_it_prints(directml: device.Device, tmp_path: Path, invoke: Invoke) -> None:
     path, out = save(MOVING, tmp_path / "model.onnx"), tmp_path / "out"
-    words = ["directml", "run", str(path), "--against", "onnxruntime-cpu", "-o", str(out)]
+    words = ["diff", str(path), "--on", "onnxruntime-dml", "-o", str(out)]
     printed = json.loads(invoke(*words, "--format", "json").out)
     report = json.loads((out / "report.json").read_text())
     (output,) = report["outputs"]
@@ -132,7 +125,7 @@ def test_the_command_line_writes_what_it_prints(directml: device.Device, tmp_pat
     assert "exists; give another folder or --overwrite" in invoke(*words, code=2).err
     text = invoke(*words, "--overwrite").out
     assert "DmlExecutionProvider: 1 Slice, 1 Split, 1 Concat" in text
-    assert text.splitlines()[-1].endswith("3 nodes; outputs: 1 equal")
+    assert text.splitlines()[-1].endswith("outputs: 1 equal")
 
 
 def weights_outside(folder: Path, count: int = 5000) -> Path:
@@ -149,10 +142,10 @@ def weights_outside(folder: Path, count: int = 5000) -> Path:
 def test_weights_are_read_from_their_file(directml: device.Device, tmp_path: Path) -> None:
     require_shader_model_6(directml)
     path = weights_outside(tmp_path)
-    run = run_model(path, against=True, inputs={"x": np.arange(5000, dtype=np.float32)})
-    assert run.is_clean, run.findings
-    assert run.arrays["y"][:3].tolist() == [7, 24, 45]
-    assert [node.op_type for node in run.nodes] == ["Add", "Mul"]
+    report = run(path, inputs={"x": np.arange(5000, dtype=np.float32)})
+    assert report.is_equal, report.sentences
+    assert as_array(report.values["y"])[:3].tolist() == [7, 24, 45]
+    assert [node.op_type for node in report.places] == ["Add", "Mul"]
 
 
 def test_one_session_computes_the_outputs_and_places_the_nodes(
@@ -167,20 +160,19 @@ def test_one_session_computes_the_outputs_and_places_the_nodes(
         return ask(self, request, *rest)
 
     monkeypatch.setattr(device.Device, "_ask_once", record)
-    run = run_model(save("(float[4,4] x) => (y, z) { n = Neg (x)  y = Abs (n)  z = Det (x) }", tmp_path / "m.onnx"))
-    providers = {node.op_type: node.provider.removesuffix("ExecutionProvider") for node in run.nodes}
-    assert providers == {"Neg": "Dml", "Abs": "Dml", "Det": "CPU"}
-    assert [request["do"] for request in requests] == ["facts", "onnx"]
+    report = run_text("(float[4,4] x) => (y, z) { n = Neg (x)  y = Abs (n)  z = Det (x) }", tmp_path)
+    assert report.placement == ["CPUExecutionProvider: 1 Det", "DmlExecutionProvider: 1 Neg, 1 Abs"]
+    assert [request["do"] for request in requests].count("onnx") == 1
 
 
 def test_weights_that_cannot_be_read_are_named(directml: device.Device, tmp_path: Path) -> None:
     path = weights_outside(tmp_path)
     os.truncate(tmp_path / "m.bin", 30000)
-    with pytest.raises(device.DeviceError, match=r"m\.bin' ends before byte 4\d{4}"):
-        run_model(path)
+    with pytest.raises(ModelError, match=r"m\.bin' ends before byte 4\d{4}"):
+        run(path)
     (tmp_path / "m.bin").unlink()
-    with pytest.raises(device.DeviceError, match=r"m\.bin' cannot be read \(No such file"):
-        run_model(path)
+    with pytest.raises(ModelError, match=r"m\.bin' cannot be read \(No such file"):
+        run(path)
 
 
 @POSIX
@@ -201,16 +193,6 @@ def test_data_file_that_cannot_be_mapped_leaves_nothing_behind(directml: device.
     assert not [fd for fd in descriptors if os.path.realpath(fd).startswith(str(tmp_path))]
 
 
-def test_bad_input_is_named(directml: device.Device, tmp_path: Path, invoke: Invoke) -> None:
-    with pytest.raises(ModelError, match="cannot be read"):
-        run_model(tmp_path / "nothing.onnx")
-    (tmp_path / "text.onnx").write_text("no model")
-    with pytest.raises(ModelError, match="not an ONNX model"):
-        run_model(tmp_path / "text.onnx")
-    printed = invoke("directml", "run", save(MOVING, tmp_path / "model.onnx"), "--seed", "-1", code=2)
-    assert "the seed must not be negative" in printed.err
-
-
 @long_only
 def test_model_that_ends_the_host_is_explained(directml: device.Device, models: Path, tmp_path: Path) -> None:
     """XLNet's relative attention: the provider crashes on an Einsum of open sizes.
@@ -220,22 +202,21 @@ def test_model_that_ends_the_host_is_explained(directml: device.Device, models: 
     require_shader_model_6(directml)
     path, end = tmp_path / "attention.onnx", "/m/layer.0/rel_attn/Einsum_7_output_0"
     onnx.utils.extract_model(models / "ts_xlnet_dyn_12.onnx", path, ["x"], [end], check_model=False)
-    runs = (run_model(path, against=True, input_shapes={"x": (1, 16)}) for _ in range(4))
-    (finding,) = next(filter(None, (run.findings for run in runs)))
-    assert (finding.kind, finding.op_type) == ("refused", "Einsum")
-    assert "is refused by the DirectML provider (the DirectML host program ended" in finding.message
+    reports = (run(path, input_shapes={"x": (1, 16)}) for _ in range(4))
+    (part,) = next(filter(None, (report.parts for report in reports)))
+    assert part.case.culprit.op_type == "Einsum"
+    assert "the DirectML host program ended" in part.case.failure.message
 
 
 def test_real_export_runs_within_the_tolerance(directml: device.Device, zoo: Path) -> None:
-    run = run_model(zoo / "ts_roformer_op13.onnx", against=True, input_shapes={"x": (1, 8)})
-    assert run.is_clean
-    assert run.outputs[0].difference is not None
-    assert run.outputs[0].difference < 2e-6
+    report = run(zoo / "ts_roformer_op13.onnx", input_shapes={"x": (1, 8)})
+    assert report.is_equal
+    assert report.outputs[0].relative < 2e-6
 
 
 @pytest.mark.parametrize("name", ["ts_focus_10", "ts_boxes_10", "dynamo_window_shift"])
 def test_real_networks_are_run(directml: device.Device, models: Path, name: str) -> None:
     """Graphs that end the host program with descriptor heaps smaller than vkd3d's own."""
-    run = run_model(models / f"{name}.onnx", against=True)
-    assert run.is_clean, run.findings
-    assert {node.provider for node in run.nodes} == {"DmlExecutionProvider"}
+    report = run(models / f"{name}.onnx")
+    assert report.is_equal, report.sentences
+    assert {node.provider for node in report.places} == {"DmlExecutionProvider"}

@@ -38,6 +38,7 @@ from ov_ext.engines import CPU_PLUGIN, EVALUATE, WholeModels
 from sliceport.engines import side
 from sliceport.engines.registry import engines
 from sliceport.errors import MissingExtra, ModelError, UsageError
+from sliceport.progress import listen_to_progress
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import this_process
 from sliceport.search.diff import diff
@@ -60,15 +61,45 @@ def test_wrong_node_is_found_alone(differ: Differ) -> None:
     assert not part_of(report).case.is_fusion
 
 
-def test_advice_is_given_once_for_several_outputs(differ: Differ) -> None:
+def test_model_that_fails_only_as_a_whole_is_one_part(differ: Differ) -> None:
     def fault(proto: onnx.ModelProto) -> None:
         if len(proto.graph.node) == 2:  # no part of the model fails
             for node in proto.graph.node:
                 node.op_type = "Abs"
 
-    report = differ("(float[4] x) => (y, z) { y = Sin (x)  z = Cos (x) }", fault)
+    report = differ("(float[4] x) => (y, z) { [a] y = Sin (x)  [b] z = Cos (x) }", fault)
     assert [output.status for output in report.outputs] == ["different", "different"]
-    assert report.notes == ("no part of the model that was cut out fails like the whole",)
+    assert names(report) == ["a", "b"]
+    assert part_of(report).explained == ("y", "z")
+    assert report.notes == ()
+
+
+def test_model_of_one_node_that_is_right_without_its_other_output_is_named(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        if len(proto.graph.output) == 2:
+            swap("a", "Identity")(proto)
+            del proto.graph.node[0].input[1:], proto.graph.node[0].output[1:], proto.graph.node[0].attribute[:]
+            proto.graph.node.add(op_type="Neg", input=["x"], output=["z"])
+
+    report = differ("(float[4] x) => (y, z) <int64[2] s = {2, 2}> { [a] y, z = Split (x, s) }", fault)
+    assert names(report) == ["a"]
+
+
+def test_fault_of_siblings_is_found_with_both(differ: Differ) -> None:
+    """The fault does not occur in a model that lacks the other output."""
+
+    def fault(proto: onnx.ModelProto) -> None:
+        nodes = {node.name: node for node in proto.graph.node}
+        if {"a", "b", "c"} <= nodes.keys() and nodes["c"].input[0] == nodes["a"].output[0]:
+            nodes["c"].op_type = "Sin"
+
+    graph = """(float[4] x) => (y, z) {
+        [u] u = Tanh (x)  [a] a = Exp (u)  [b] b = Neg (a)  [c] c = Cos (a)  [d] y = Sigmoid (b)  [e] z = Tanh (c)
+    }"""
+    report = differ(graph, fault)
+    assert names(report) == ["a", "b", "c"]
+    assert part_of(report).case.culprit.name == "c"
+    assert part_of(report).explained == ()
 
 
 def test_nan_is_named(differ: Differ) -> None:
@@ -146,7 +177,10 @@ def test_node_that_is_refused_unless_its_vector_is_an_output_is_found_near(diffe
 
 @pytest.mark.parametrize(
     ("sizes", "message"),
-    [("23", "neither engine runs the model: on"), ("NM", r"with input_shapes=\{'x': \(\d+,\), 'y': \(\d+,\)\}: on")],
+    [
+        ("23", "neither engine runs the model: on"),
+        ("NM", r"run the model with input_shapes=\{'x': \(\d+,\), 'y': \(\d+,\)\} on "),
+    ],
     ids=["fixed sizes", "chosen sizes"],
 )
 def test_model_that_runs_nowhere_is_an_error_that_names_chosen_sizes(differ: Differ, sizes: str, message: str) -> None:
@@ -289,11 +323,13 @@ def test_search_of_many_nodes_takes_few_runs(differ: Differ) -> None:
     assert report.runs < 80
 
 
-def test_open_shapes_are_asked_for_once(differ: Differ) -> None:
+def test_open_sizes_are_chosen_and_announced_once(differ: Differ) -> None:
     graph = "(float[n,3] x, float[n,m] y) => (z, w) { [a] z = Add (x, x)  [b] w = Neg (y) }"
-    with pytest.raises(UsageError, match="'x', 'y' leave sizes open") as caught:
-        differ(graph, lambda _: None)
-    assert str(caught.value).count("input_shapes") == 1
+    announced: list[str] = []
+    with listen_to_progress(announcement=announced.append):
+        report = differ(graph, lambda _: None, seeds=2)
+    assert announced == ["sizes: x 2,3; y 2,23 (chosen; input_shapes={'x': …} for others)"]
+    assert report.to_json()["input_shapes"] == {"x": [2, 3], "y": [2, 23]}
     report = differ(graph, swap("b", "Exp"), open_sizes="primes")
     assert report.outputs[1].shape == (2, 23)
     assert names(report) == ["b"]
@@ -302,8 +338,11 @@ def test_open_shapes_are_asked_for_once(differ: Differ) -> None:
     for wrong, problem in (("prime", "be 'primes' or an integer"), (2.5, "be 'primes' or an"), (-1, "not be negative")):
         with pytest.raises(UsageError, match=f"^open_sizes must {problem}.*, got '?{wrong}'?\\.$"):
             differ(graph, swap("b", "Exp"), open_sizes=wrong)
-    with pytest.raises(UsageError, match=r"^'x' leaves sizes open: give input_shapes=.* \(an example\)\.$"):
-        differ("(float[] x) => (z) { z = Neg (x) }", lambda _: None, open_sizes="primes")
+
+
+def test_rank_of_an_input_that_declares_none_is_found(differ: Differ) -> None:
+    report = differ("(float[] x) => (z) { z = Transpose <perm = [1, 0, 2]> (x) }", lambda _: None)
+    assert report.outputs[0].shape == (23, 2, 29)
 
 
 DROPPED = """(float[6] x) => (y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] two = {2}> {
@@ -607,7 +646,7 @@ def test_elements_of_a_sequence_may_be_rounded() -> None:
 
 def test_infinite_numbers_are_text_in_json() -> None:
     compared = compare_values("y", ROW, ROW + 1, Tolerance(absolute=np.inf)).to_json()
-    assert compared["tolerance"] == {"absolute": "inf", "relative": 0.0, "ulps": 0.0}
+    assert compared["tolerance"] == {"absolute": "inf", "relative": 0.0, "ulps": 0.0, "share": None}
 
 
 def test_equal_infinities_of_complex_numbers_are_not_a_difference() -> None:
@@ -652,7 +691,8 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def run(*arguments: Any) -> dict[str, Any]:
         outputs = original(*arguments)
-        return outputs if "precision" in arguments[-1] else {name: np.asarray(array) * 1.01 for name, array in outputs.items()}
+        factor = 1 if "precision" in arguments[-1] else 1.01
+        return {name: np.asarray(array) * factor for name, array in outputs.items()}
 
     original = Faulty.run_model
     monkeypatch.setattr(Faulty, "run_model", run)
@@ -785,9 +825,9 @@ def test_values_of_two_models_are_computed_once(tmp_path: Path, monkeypatch: pyt
     handed: list[int] = []
     run = side.Side.try_run
 
-    def count(self: side.Side, model: Any, inputs: Any) -> Any:
+    def count(self: side.Side, model: Any, inputs: Any, places: Any = None) -> Any:
         handed.append(sum(len(node.op_type) > 0 for node in onnx.ModelProto.FromString(model.data).graph.node))
-        return run(self, model, inputs)
+        return run(self, model, inputs, places)
 
     monkeypatch.setattr(side.Side, "try_run", count)
     length = 300

@@ -1,0 +1,89 @@
+"""The nodes that onnxruntime's DirectML provider leaves to the CPU, because they compute on shapes.
+
+The rule is that of onnxruntime's `GetCpuPreferredNodes`. Tests compare it with the placement by onnxruntime-directml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import IntEnum
+from typing import Any
+
+from onnx_ops.model.nodes import constant, is_standard
+from onnx_ops.model.views import ValueView
+from sliceport.defects.defect import Defect
+from sliceport.defects.engines import ONNXRUNTIME_DML
+
+_MAX_CONSTANT = 100
+"""The most elements of a constant that a node on the CPU may read."""
+_KEPT_TYPES = ("FLOAT16", "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ")
+"""Element types whose nodes stay on the provider."""
+_HOST_INPUTS = {
+    "ConstantOfShape": 0, "Range": 0, "Clip": 1, "CumSum": 1, "Expand": 1, "OneHot": 1, "Pad": 1, "Reshape": 1,
+    "Resize": 1, "Slice": 1, "Split": 1, "Squeeze": 1, "Tile": 1, "TopK": 1, "Trilu": 1, "Unsqueeze": 1,
+}  # fmt: skip
+"""The index of the first input that the provider reads on the host.
+
+A node stays on the provider if such an input is computed.
+"""
+
+
+def drop_directml_on_cpu(
+    node: Any, defects: tuple[Defect, ...], dtype_of: Callable[[Any], IntEnum | None]
+) -> tuple[Defect, ...]:
+    """Return defects of a node, without those of the DirectML provider if the provider leaves the node to the CPU.
+
+    A defect that other engines have, too, loses only its divergence on the provider. `dtype_of` returns the element
+    type of a value, None if it is not known.
+    """
+    if not any(ONNXRUNTIME_DML in defect.engines for defect in defects) or not _is_left_to_cpu(node, dtype_of):
+        return defects
+    others = [[each for each in defect.divergences if each.engine != ONNXRUNTIME_DML] for defect in defects]
+    pairs = zip(defects, others, strict=True)
+    return tuple([replace(defect, divergences=tuple(kept)) for defect, kept in pairs if kept])
+
+
+def _is_left_to_cpu(node: Any, dtype_of: Callable[[Any], IntEnum | None]) -> bool:
+    """Return whether a node reads only sizes, small constants and graph inputs, or values that such nodes compute."""
+    is_on_cpu: dict[int, bool] = {}
+    pending = [node]  # a stack instead of recursion, because a chain of nodes may be long
+    while pending:
+        current = pending[-1]
+        producers = _list_producers(current, dtype_of)
+        computing = [each for each in producers or () if not is_standard(each, "Shape", "Size")]
+        undecided = [each for each in computing if id(each) not in is_on_cpu]
+        if undecided and all(is_on_cpu.get(id(each), True) for each in computing):
+            pending.append(undecided[0])
+        else:
+            is_on_cpu[id(current)] = (
+                bool(producers) and not undecided and all(is_on_cpu[id(each)] for each in computing)
+            )
+            pending.pop()
+    return is_on_cpu[id(node)]
+
+
+def _list_producers(node: Any, dtype_of: Callable[[Any], IntEnum | None]) -> list[Any] | None:
+    """Return the nodes that compute the inputs of a node. Return None if an input keeps the node on the provider."""
+    producers = []
+    for index, value in enumerate(node.inputs):
+        dtype = None if value is None else dtype_of(value)
+        if value is None or (dtype is not None and dtype.name in _KEPT_TYPES):
+            return None
+        producer = value.producer()
+        if producer is None or is_standard(producer, "Constant"):
+            # The inputs of a function have no declared type. They are no graph inputs once the function is inlined.
+            is_graph_input = value.dtype is not None and any(value is each for each in node.graph.inputs)
+            if not (_is_small_constant(value) or is_graph_input):
+                return None
+        elif producer.graph is not node.graph or index >= _HOST_INPUTS.get(node.op_type, len(node.inputs)):
+            return None  # the value is of an outer graph, or the provider itself reads it on the host
+        else:
+            producers.append(producer)
+    return producers
+
+
+def _is_small_constant(value: ValueView) -> bool:
+    """Return whether a value is a constant of at most `_MAX_CONSTANT` elements."""
+    tensor = constant(value)
+    return tensor is not None and tensor.size <= _MAX_CONSTANT
