@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sliceport.defects.engines import REPORTED_TITLES
+from sliceport.engines.custom_ops import custom_ops
 from sliceport.engines.engine import Array, ModelEngine, PlacesNodes, Value, WholeModel
 from sliceport.engines.failure import Failure, Kind
 from sliceport.engines.kept_runs import KeptRuns
@@ -96,6 +97,10 @@ class Side:
     options: Mapping[str, str]
     budget: Budget = field(default_factory=Budget)
     kept_runs: KeptRuns | None = None
+
+    def __post_init__(self) -> None:
+        if custom_ops() and "custom_ops" in self.engine.options:
+            object.__setattr__(self, "options", {"custom_ops": custom_ops(), **self.options})
 
     def __str__(self) -> str:
         options = ",".join(name if value == "yes" else f"{name}={value}" for name, value in self.options.items())
