@@ -5,7 +5,7 @@ The model of a `SingleNode` is an `ov_ext.one_node.OneNode`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ class WholeModels(OpenVINOEngine):
 
     options: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ("nodes",)
+    exact_options: Mapping[str, str] = field(default_factory=dict)
     model_formats: tuple[str, ...] = ("openvino", "onnx")
 
     def version(self) -> str:
@@ -68,13 +69,6 @@ class WholeModels(OpenVINOEngine):
             return evaluate_nodes(model, inputs)
         compute = partial(infer, options=options) if is_compiled else evaluate
         return run_model(model, inputs, partial(compute_nodes, compute=compute) if has_nodes else compute)
-
-    def find_cause(self, options: Mapping[str, str], fails: Callable[[Mapping[str, str]], bool]) -> str:
-        """Return the cause if the CPU plugin fails in its default type but not in f32, or else ""; see `NamesCause`."""
-        has_default_type = self.name == "openvino-cpu" and "precision" not in options
-        if not has_default_type or fails({**options, "precision": "f32"}):
-            return ""
-        return "the plugin computes in a narrower type on this machine: with precision=f32 the result is right"
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return Python code that runs the model in the file `path`; see `WritesScript`."""
@@ -104,5 +98,6 @@ CPU_PLUGIN = WholeModels(
         "precision": "f32, f16 or bf16: the type to compute in",
         "nodes": "yes or no (default): each node alone, without graph passes",
     },
+    exact_options={"precision": "f32"},
 )
 OURS = OpenVINOEngine("ov_ext", "the operators of ov_ext by Model.evaluate")

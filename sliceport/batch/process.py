@@ -27,6 +27,7 @@ from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.commands.command import load
 from sliceport.commands.outcome import Outcome
+from sliceport.engines.custom_ops import with_custom_ops
 from sliceport.engines.sizes import shapes_for_open_sizes
 from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory, list_causes
 from sliceport.formats import DeclaresShapes, declared_shapes, format_of
@@ -168,7 +169,7 @@ def _execute(job: Job, task: Task, identity: Identity, folder: Path) -> Done:
             chosen = shapes_for_open_sizes(declared_shapes(identity.path), known_shapes, open_sizes)
             chosen_shapes = {name: list(shape) for name, shape in chosen.items()}
         options["input_shapes"] = chosen_shapes | shapes
-        with command_line_spelling():
+        with command_line_spelling(), with_custom_ops(options.pop("custom_ops", "")):
             target = None if output is None else output / command.name_output(identity.path, options)
             outcome = _describe_outcome(command.run(identity.path, target, options, False), output)  # no overwriting
     except ChildLost:  # the machine caused the error, and `_run_task` reports it

@@ -18,6 +18,7 @@ from sliceport.cli.pages import add_pages, check_page_files, write_pages
 from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import Command, load
 from sliceport.commands.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
+from sliceport.engines.custom_ops import with_custom_ops
 from sliceport.errors import ModelError, SliceportError, UsageError, is_out_of_memory
 from sliceport.json_text import to_text
 from sliceport.sandbox import signals, supervisor
@@ -207,8 +208,8 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
         collect_placements(output, owner) if owner and output is not None else nullcontext([])
     )
     try:
-        with command_line_spelling(), context as placements:
-            options = dict(work.options)
+        options = dict(work.options)
+        with command_line_spelling(), with_custom_ops(options.pop("custom_ops", "")), context as placements:
             if options.get("inputs"):
                 options["inputs"] = {name: load_array(file) for name, file in options["inputs"].items()}
             outcome = load(work.command).run(work.model, output, options, work.overwrite)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import textwrap
@@ -56,11 +57,13 @@ def add_input_shapes(command: argparse.ArgumentParser) -> None:
 
 
 def add_inputs(command: argparse.ArgumentParser) -> None:
-    """Add --input-shapes, --seed and --input, which `run_options` reads."""
+    """Add --input-shapes, --seed, --input and --custom-ops, which `run_options` reads."""
     add_input_shapes(command)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of the random inputs; default 0")
     help_ = "arrays to use for these inputs instead of random data"
     command.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help=help_)
+    help_ = "a library of custom operators for onnxruntime's CPU provider"
+    command.add_argument("--custom-ops", default="", metavar="LIBRARY", help=help_)
 
 
 def add_limits(command: argparse.ArgumentParser) -> None:
@@ -99,11 +102,14 @@ def parse_size(text: str) -> int | None:
 def run_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return --input-shapes, --seed and --input as arguments of Python functions. `inputs` are file names, not arrays.
 
+    If --custom-ops is given, `custom_ops` is the library, which is for `with_custom_ops`.
+
     Raises:
         UsageError: A shape, an input or the seed is malformed, or an input occurs twice.
     """
     inputs = parse_pairs(options.input, "input", "NAME=FILE.npy")
-    return shape_options(options) | {"inputs": inputs, "seed": read_seed(options.seed)}
+    library = {"custom_ops": os.path.abspath(options.custom_ops)} if options.custom_ops else {}
+    return shape_options(options) | {"inputs": inputs, "seed": read_seed(options.seed)} | library
 
 
 def shape_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -153,6 +153,8 @@ class ModelEngine(_Named, Protocol):
 
     An engine that itself runs models in another process has an attribute `is_isolated` with the value True. An engine
     with options whose values are `yes` and `no` lists their names in an attribute `flags`; their names alone mean yes.
+    An engine that by default may compute in narrower types than the model declares has an attribute `exact_options`
+    with the options that prevent this.
 
     Attributes:
         model_formats: The names of the formats whose models it runs.

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sliceport.defects.engines import REPORTED_TITLES
+from sliceport.engines.custom_ops import custom_ops
 from sliceport.engines.engine import Array, ModelEngine, PlacesNodes, Value, WholeModel
 from sliceport.engines.failure import Failure, Kind
 from sliceport.engines.kept_runs import KeptRuns
@@ -97,6 +98,10 @@ class Side:
     budget: Budget = field(default_factory=Budget)
     kept_runs: KeptRuns | None = None
 
+    def __post_init__(self) -> None:
+        if custom_ops() and "custom_ops" in self.engine.options:
+            object.__setattr__(self, "options", {"custom_ops": custom_ops(), **self.options})
+
     def __str__(self) -> str:
         options = ",".join(name if value == "yes" else f"{name}={value}" for name, value in self.options.items())
         return f"{self.engine.name}:{options}" if options else self.engine.name
@@ -105,6 +110,10 @@ class Side:
     def title(self) -> str:
         """The name of the engine, with its options and version."""
         return f"{self} {self.engine.version()}"
+
+    def in_declared_types(self) -> Side:
+        """Return this side, computing in the types that models declare, unless its options say otherwise."""
+        return replace(self, options={**getattr(self.engine, "exact_options", {}), **self.options})
 
     def run(self, model: WholeModel, inputs: Mapping[str, Array]) -> dict[str, Value]:
         """Run a model, or read the kept result of an earlier run. Return the outputs by name.

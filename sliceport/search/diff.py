@@ -353,7 +353,8 @@ class _Comparison:
             if unsteady is not None:
                 ending = "" if failures else ", so no node is searched for"
                 notes.append(f"{unsteady} gives different results in two equal runs{ending}")
-            self._find_parts(run, failures, parts, notes)
+            if unsteady is not None or not self._search_in_declared_types(run, report, parts, notes):
+                self._find_parts(run, failures, parts, notes)
             if self.first is self.second and failures and failures[0].is_of_run:
                 self._find_more_refusals(run, parts)
                 notes += self._note_other_defects(parts)
@@ -369,6 +370,26 @@ class _Comparison:
         )
         failures = tuple(failure for failure in report.failures if failure.output not in rounded)
         return replace(report, outputs=outputs, failures=failures)
+
+    def _search_in_declared_types(self, run: _Run, report: DiffReport, parts: list[Part], notes: list[str]) -> bool:
+        """Search on engines that compute in the types that the model declares, unless their options say otherwise.
+
+        If all outputs are right there, add a note instead of parts. Return whether there was such a search.
+        """
+        exact = replace(self, good=self.good.in_declared_types(), bad=self.bad.in_declared_types())
+        if exact == self:
+            return False
+        exact_run = replace(run, actual=exact._run_second(run.inputs), expected=exact._run_first(run.inputs))
+        exact_report = exact._compare(exact_run)
+        if bool(exact_report.failed) != bool(report.failed):  # what runs in one type need not run in another
+            return False
+        if not exact_report.is_equal:
+            exact._find_parts(exact_run, exact_report.failures, parts, notes)
+        else:
+            old, new = next(pair for pair in ((self.bad, exact.bad), (self.good, exact.good)) if pair[0] != pair[1])
+            default = f"a narrower type decides, in which {old} computes by default on this machine"
+            notes.append(f"{default}: with {new}, all outputs are equal or close")
+        return True
 
     def _find_more_refusals(self, run: _Run, parts: list[Part]) -> None:
         """Add to `parts` the other nodes that the engine does not run, unless they run when they are repeated."""

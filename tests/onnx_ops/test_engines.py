@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from command_line import Invoke
 from onnx_models import parse, save
 
 from onnx_ops.engines import ONNXRUNTIME_CPU
@@ -15,6 +19,7 @@ from onnx_ops.runtime import session
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from sliceport import diff
 from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.side import read_side
 
 CASES = {
     "bodies": """(float[n] x, bool c) => (y, i) <int64[1] one = {1}> {
@@ -27,6 +32,48 @@ CASES = {
         s = Shape (x)  t = Concat <axis = 0> (two, s)  y = Expand (x, t) }""",
     "inputs and constants": """(float[n] x, bool c) => (x, w, y) <float[2] w = {3.0, 5.0}> { y = Neg (x) }""",
 }
+LIBRARY = """
+/* my.domain::Foo adds 1 to floats. The numbers are positions in OrtApi, which only ever grows at its end. */
+#include <stddef.h>
+#include <stdint.h>
+typedef void *(*Function)();
+typedef struct { const Function *(*get_api)(uint32_t); } Base;
+static const Function *api;
+static void *create() { return &api; }
+static const char *name() { return "Foo"; }
+static const char *provider() { return NULL; }
+static int type() { return 1; }
+static size_t count() { return 1; }
+static int required() { return 0; }
+static void destroy(void *kernel) {}
+static void compute(void *kernel, void *context) {
+    void *x, *y, *info;
+    float *source, *target;
+    size_t rank, size, i;
+    int64_t shape[8];
+    api[90](context, (size_t)0, &x);
+    api[65](x, &info);
+    api[61](info, &rank);
+    api[62](info, shape, rank);
+    api[64](info, &size);
+    api[91](context, (size_t)0, shape, rank, &y);
+    api[51](x, &source);
+    api[51](y, &target);
+    for (i = 0; i < size; i++) target[i] = source[i] + 1;
+}
+static struct { uint32_t version; void *functions[11]; } op = {
+    10, {create, name, provider, type, count, type, count, compute, destroy, required, required}};
+void *RegisterCustomOps(void *options, const Base *base) {
+    void *domain;
+    api = base->get_api(10);
+    api[26]("my.domain", &domain);
+    api[27](domain, &op);
+    return api[28](options, domain);
+}
+"""
+CUSTOM = """(float[2,8] x) => (y, z)
+    <float[2,8] f, int64[1] s = {1}, int64[1] e = {7}, int64[1] m = {4}, int64[1] a = {1}, int64[1] n = {9}> {
+    f = my.domain.Foo (x)  g = Slice (f, s, e, a)  z = Slice (g, s, m, a)  y = Slice (f, s, n, a) }"""
 
 
 def quantized() -> onnx.ModelProto:
@@ -86,3 +133,57 @@ def test_prepacking_is_blamed_before_optimizers(tmp_path: Path) -> None:
     for on in ("onnxruntime-cpu:prepack=no", "onnxruntime-cpu:level=none,prepack=no,nodes"):
         assert diff(tmp_path / "m.onnx", on=on, against="onnxruntime-cpu:level=none").is_equal
     assert diff(tmp_path / "m.onnx", on="onnxruntime-cpu", against="onnxruntime-cpu:nodes").is_equal
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a library with the operator `my.domain::Foo`."""
+    compiler = shutil.which("gcc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("gcc for Linux is not here")
+    path = tmp_path_factory.mktemp("library") / "foo.so"
+    source = path.with_suffix(".c")
+    source.write_text(LIBRARY)
+    subprocess.run([compiler, "-std=gnu11", "-w", "-shared", "-fPIC", "-o", path, source], check=True)
+    return path
+
+
+@pytest.fixture
+def custom(tmp_path: Path) -> Path:
+    return save(parse(CUSTOM, **{"my.domain": 1}), tmp_path / "m.onnx")
+
+
+def test_custom_operators_run(custom: Path, library: Path) -> None:
+    engine = f"onnxruntime-cpu:custom_ops={library}"
+    whole = OnnxGraph(onnx.load(custom)).whole()
+    x = np.arange(16, dtype=np.float32).reshape(2, 8)
+    outputs = read_side(engine, "onnx", "--on").run(whole, {"x": x})
+    assert np.array_equal(np.asarray(outputs["y"]), x[:, 1:] + 1)
+    assert diff(custom, on=engine, against=f"{engine},level=none").is_equal
+    assert diff(custom, on=engine, against=f"{engine},nodes").is_equal
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("diff", "{model}", "--on", "onnxruntime-cpu"),
+        ("rewrite", "{model}", "-o", "{out}", "--verify"),
+        ("harden", "{model}", "-o", "{out}", "--target", "portable", "--verify"),
+        ("compare", "{model}", "--executors", "dml-emulator"),
+    ],
+)
+def test_commands_take_custom_operators(
+    words: tuple[str, ...], custom: Path, library: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    command = [word.format(model=custom, out=tmp_path / "o.onnx") for word in words]
+    assert "my.domain" in invoke(*command, code=2).err
+    invoke(*command, "--custom-ops", library)
+
+
+def test_library_that_cannot_be_loaded_is_named(custom: Path, invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("not a library")
+    for name in ("missing.so", "text.so"):
+        path = tmp_path / name
+        error = invoke("diff", str(custom), "--on", "onnxruntime-cpu", "--custom-ops", str(path), code=2).err
+        assert error.startswith(f"sliceport: the library of custom operators '{path}' cannot be loaded: ")
+        assert error.count("\n") == 1

@@ -21,6 +21,7 @@ from planted_faults import (
     CHAIN,
     Differ,
     Fault,
+    Faulty,
     both,
     compare_models,
     fuse,
@@ -684,11 +685,46 @@ def test_onnx_input_that_openvino_drops_is_left_out(engine: WholeModels, tmp_pat
     assert state["got"][0].tolist() == [4, 5]
 
 
-def test_narrower_type_of_the_cpu_plugin_is_named() -> None:
-    cause = CPU_PLUGIN.find_cause({}, lambda options: "precision" not in options)
-    assert "with precision=f32 the result is right" in cause
-    assert not CPU_PLUGIN.find_cause({}, lambda _: True)
-    assert not CPU_PLUGIN.find_cause({"precision": "bf16"}, lambda _: False)
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the faulty engine round to a narrower type unless it has an option."""
+
+    def run(*arguments: Any) -> dict[str, Any]:
+        outputs = original(*arguments)
+        factor = 1 if "precision" in arguments[-1] else 1.01
+        return {name: np.asarray(array) * factor for name, array in outputs.items()}
+
+    original = Faulty.run_model
+    monkeypatch.setattr(Faulty, "run_model", run)
+    monkeypatch.setattr(Faulty, "exact_options", CPU_PLUGIN.exact_options, raising=False)
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize(
+    "options", [{}, {"other": CHAIN, "against": "onnxruntime-cpu"}, {"other": CHAIN, "on": "onnxruntime-cpu"}]
+)
+def test_narrower_type_is_named_once(differ: Differ, tmp_path: Path, options: dict[str, Any]) -> None:
+    if "other" in options:
+        options = {"against": "faulty", **options, "other": save(CHAIN, tmp_path / "other.onnx")}
+    report = differ(CHAIN, lambda _: None, **options)
+    assert [output.status for output in report.outputs] == ["different", "different"]
+    assert report.sentences == [
+        "a narrower type decides, in which faulty computes by default on this machine: "
+        "with faulty:precision=f32, all outputs are equal or close"
+    ]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_wrong_node_is_found_beside_a_narrower_type(differ: Differ) -> None:
+    report = differ(CHAIN, swap("c", "Tanh"))
+    assert [output.status for output in report.outputs] == ["different", "different"]
+    assert [part.case.culprit.name for part in report.parts] == ["c"]
+    assert str(part_of(report).bad) == "faulty:precision=f32"
+
+
+def test_type_that_the_caller_asks_for_is_kept() -> None:
+    given = side.Side(CPU_PLUGIN, {"precision": "bf16"})
+    assert given.in_declared_types() == given
 
 
 def test_optimizer_is_blamed_beside_those_that_the_caller_disabled() -> None:
