@@ -287,9 +287,12 @@ class OnnxGraph:
         )
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
-    def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the defects that `check` finds in a model: those of the engine and of invalid nodes; see `Graph`."""
-        findings = check(onnx.ModelProto.FromString(model.data), {}).nodes
+    def find_defects(
+        self, nodes: Collection[GraphNode], shapes: Mapping[str, Sequence[int]], engine: str
+    ) -> list[Defect]:
+        """Return the defects that `check` finds at nodes: those of the engine and of invalid nodes; see `Graph`."""
+        names_of_nodes = {(node.op_type, name) for node in nodes for name in node.written_names}
+        findings = [each for each in check(self._proto, shapes).nodes if (each.op, each.node) in names_of_nodes]
         # The engine also runs OpenVINO's converter or onnxruntime's optimizer, whose defects have engine names of their
         # own.
         names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")

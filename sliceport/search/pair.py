@@ -157,7 +157,9 @@ class Pair:
         matched = self.matches.different | self.matches.close
         counterparts = {name: matched[name] for name in written if name in matched}
         arrays = compute(self._first, self._good, self.matches.runs[0], counterparts.values()) or {}
-        self._right_values = self._right_values | {name: arrays[other] for name, other in counterparts.items() if other in arrays}
+        self._right_values = self._right_values | {
+            name: arrays[other] for name, other in counterparts.items() if other in arrays
+        }
         if may_be_cause and self._does_run(self._ends, self._right_values):
             return located._replace(case=replace(case, note=note))
         return None

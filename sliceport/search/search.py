@@ -394,9 +394,7 @@ def find_named(graph: Graph, failure: Failure) -> list[int]:
     return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
 
 
-def enter_body(
-    node: Case, bodies: Iterable[tuple[Body, ...]], locate: Callable[..., Located | None]
-) -> Located | None:
+def enter_body(node: Case, bodies: Iterable[tuple[Body, ...]], locate: Callable[..., Located | None]) -> Located | None:
     """Return the first part that `locate` finds in the runs of the bodies of a control flow node.
 
     Args:
