@@ -99,7 +99,7 @@ class Case:
         """The nodes of the case as a model of their own; the whole model if the case has all nodes and outputs."""
         graph = self.graph
         is_whole = len(self.numbers) == len(graph.nodes) and self.outputs == tuple(graph.outputs)
-        if is_whole and not self.has_fixed_shapes and self.inputs.keys() == set(graph.inputs):
+        if is_whole and not self.has_fixed_shapes and tuple(self.inputs) == tuple(graph.inputs):  # in the same order
             return graph.whole()
         return graph.cut(
             self.numbers, self.outputs, self.inputs, self.constants, has_fixed_shapes=self.has_fixed_shapes

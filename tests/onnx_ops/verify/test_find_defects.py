@@ -26,12 +26,12 @@ def test_defects_of_an_engine_that_converts_the_model_are_known(tmp_path: Path, 
     checked = sliceport.check(save(model, tmp_path / "m.onnx"), engines=[OPENVINO_CPU])
     assert rule in [one.defect.rule for one in checked.findings]
     opened = OnnxGraph(model)
-    found = opened.find_defects(opened.whole(), OPENVINO_CPU)
+    found = opened.find_defects(opened.nodes, {}, OPENVINO_CPU)
     assert {one.defect for one in checked.findings} == set(found)
-    assert not opened.find_defects(opened.whole(), "onnxruntime-dml")
+    assert not opened.find_defects(opened.nodes, {}, "onnxruntime-dml")
 
 
 def test_model_that_the_engine_does_not_convert_has_no_defects() -> None:
     pytest.importorskip("openvino")
     opened = OnnxGraph(parse(NOT_CONVERTED, 13, other=1))
-    assert opened.find_defects(opened.whole(), OPENVINO_CPU) == []
+    assert opened.find_defects(opened.nodes, {}, OPENVINO_CPU) == []
