@@ -24,8 +24,8 @@ ATTEMPTS = len(_BOUNDS)
 """The number of ranges of random integers, which are tried until a model runs."""
 _KEEPS_INDICES = (0, 1, 4)
 """The attempts in which an input that indexes has a range of its own. Attempt 4 is for masks beside indices."""
-_AT_FIRST_SIZES, _AT_OTHER_SIZES = range(ATTEMPTS), (0, 4)
-"""The attempts at the first choice of sizes, and at later ones."""
+_AT_FIRST_SIZES, _AT_OTHER_SIZES = (0, 1, 4, 2, 3), (0, 4)
+"""The attempts at the first choice of sizes, the most telling ones first, and at later choices."""
 _SECONDS = 60.0
 """The time after which no further sizes are tried."""
 _MAX_RANDOM = 2**26
@@ -89,7 +89,7 @@ class DeclaredInput:
         dims: Its sizes: a number, or for an open size a symbol or None; None for an open rank.
         bounds: For an input that indexes an axis or counts, the bounds of random integers, the upper one exclusive.
         constants: The constants that the model compares the input with. If the input has one element, it takes each of
-            them in turn as the seed grows, and then a random value.
+            them in turn as the seed grows, and then a random value. In attempt 4, it takes the first one.
         total: The sum of the elements, if they are the sizes of parts.
     """
 
@@ -143,7 +143,8 @@ def make_inputs(
                 start, end = max(model_input.bounds[0], attempt % 4), model_input.bounds[1]
             shape = _choose_shape(model_input, shapes)
             array = random_array(model_input.dtype, shape, random, start, max(end, start + 1))  # never an empty range
-            choice = (seed + attempt) % (len(model_input.constants) + 1)
+            # At most sizes, there are only attempts 0 and 4. One of them has the first constant, whatever the seed.
+            choice = (seed + attempt) % (len(model_input.constants) + 1) if attempt < 4 else 0
             if array.size == 1 and choice < len(model_input.constants):
                 array = np.full_like(array, model_input.constants[choice])
             if model_input.total is not None and array.size and attempt in _KEEPS_INDICES:
@@ -307,7 +308,7 @@ def more_inputs(
     """Yield further inputs for a model that runs with these shapes, to show more of what it computes.
 
     Random arrays of floats are scaled, and replaced by ramps, sparse arrays, images in 0 to 1 and in 0 to 255, and
-    waves. Integers that do not index become larger. The caller's arrays are kept. A model need not run on all of these.
+    waves. Integers of 16 bits and more become larger. A model need not run on all of these.
 
     Args:
         model: The model.
@@ -320,19 +321,19 @@ def more_inputs(
         UsageError: See `ModelToRun.make_inputs`.
     """
     base = model.make_inputs(arrays, shapes, seed, attempt)
-    drawn = [name for name, array in base.items() if name not in arrays and _is_float(array.dtype)]
-    for change in _CHANGES if drawn else ():
+    drawn = {name: array for name, array in base.items() if name not in arrays}
+    floats = {name: array for name, array in drawn.items() if "float" in array.dtype.name}
+    for change in _CHANGES if floats else ():
         changed = {}
-        for position, name in enumerate(drawn, 1):
-            array = base[name]
-            values = change(array.astype(np.float64), np.linspace(-1, 1, array.size).reshape(array.shape))
+        for position, (name, array) in enumerate(floats.items(), 1):
             # Inputs of one element, such as two limits of a range, ascend with their position.
-            changed[name] = np.asarray(values * (position if array.size == 1 else 1)).astype(array.dtype)
+            wide = np.full(array.shape, position / 2) if array.size == 1 else array.astype(np.float64)
+            values = change(wide, np.linspace(-1, 1, array.size).reshape(array.shape))
+            changed[name] = np.asarray(values).astype(array.dtype)
         yield {**base, **changed}
-
-
-def _is_float(dtype: np.dtype[Any]) -> bool:
-    return "float" in dtype.name
+    integers = {name: array for name, array in drawn.items() if array.dtype in (np.int16, np.int32, np.int64)}
+    for factor in (10, 100) if integers else ():
+        yield {**base, **{name: array * factor for name, array in integers.items()}}
 
 
 _CHANGES = (

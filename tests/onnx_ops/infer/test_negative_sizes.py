@@ -1,7 +1,7 @@
 """Sizes below 0: some exporters write -1 for a size that is open, and inference makes others.
 
-onnx's shape inference ends the process when a Slice meets one inside the model, so such models are lowered in processes of
-their own.
+onnx's shape inference ends the process when a Slice meets one inside the model, so such models are lowered in processes
+of their own.
 """
 
 from __future__ import annotations

@@ -197,6 +197,15 @@ def test_bodies_are_entered(differ: Differ, fault: Fault, name: str, scope: str)
     assert part_of(report).case.scope == (scope,)
 
 
+def test_loop_whose_count_and_condition_have_an_axis_is_entered(differ: Differ) -> None:
+    """Paddle2ONNX writes a count of shape [1]."""
+    graph = BODIES.replace("int64 three", "int64[1] three")
+    other = graph.replace("bool go", "bool[1] go").replace("(int64 i, bool c,", "(int64[1] i, bool[1] c,")
+    for each in (graph, other):
+        report = differ(each, swap("l2", "Cos"), inputs={"yes": np.array(True)})
+        assert (names(report), part_of(report).case.scope) == (["l2"], ("Loop 'loop', iteration 0",))
+
+
 def test_node_of_a_body_that_only_fails_in_its_loop_is_noted(differ: Differ) -> None:
     """An engine may compile a body for sizes that the Loop does not keep."""
 
@@ -637,6 +646,19 @@ def test_onnx_input_that_openvino_drops_is_left_out(engine: WholeModels, tmp_pat
     state: dict[str, Any] = {"path": path, "inputs": {name: np.array(a, np.float32) for name, a in arrays.items()}}
     exec(engine.script({"precision": "f32"}), state)
     assert state["got"][0].tolist() == [4, 5]
+
+
+@pytest.mark.parametrize("engine", [CPU_PLUGIN, EVALUATE], ids=lambda engine: engine.name)
+def test_onnx_input_that_openvino_renames_is_found_beside_one_that_it_drops(
+    engine: WholeModels, tmp_path: Path
+) -> None:
+    """OpenVINO gives the input of a Dropout the name of the Dropout's output."""
+    pytest.importorskip("openvino")
+    path = save("(bool c, float[N,2] x, float[3] u) => (y, z) { y = Dropout (x)  z = Exp (y) }", tmp_path / "m.onnx")
+    assert diff(path, on=engine.name).is_equal
+    path = save("(float[2] c, float[2] x) => (y, z) { y = Dropout (x)  z = Exp (y) }", tmp_path / "m.onnx")
+    report = diff(path, on=engine.name)
+    assert report.failures[0].message == "OpenVINO reads 1 inputs, but the model has 2"
 
 
 def test_narrower_type_of_the_cpu_plugin_is_named() -> None:
