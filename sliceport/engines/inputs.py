@@ -264,7 +264,7 @@ def describe_failed_search(side: Side, found: FoundInputs, arrays: Mapping[str, 
     """Return a sentence about a model that runs on no inputs: what was tried, the failure, and the options to give."""
     assert isinstance(found.result, Failure)
     chosen, drawn = found.sizes.chosen, {name: array for name, array in found.arrays.items() if name not in arrays}
-    tried = phrase_for_shapes(found.sizes.given)
+    tried = phrase_for_shapes({name: shape for name, shape in found.sizes.given.items() if name not in arrays})
     if chosen:
         tried += f" with {'; '.join(f'{name} {list(shape)}' for name, shape in chosen.items())}"
         tried += f" or with {count_of(found.tried - 1, 'other choice')} of sizes and values" * (found.tried > 1)
@@ -273,9 +273,7 @@ def describe_failed_search(side: Side, found: FoundInputs, arrays: Mapping[str, 
         tried += f" for {list_names(drawn)}"
     # Integers are more likely to be at fault than floats.
     name = next((name for name, array in drawn.items() if "int" in array.dtype.name), next(iter(drawn), ""))
-    declared = {name: found.sizes.declared[name] or () for name in chosen}
-    example = {name: [dim if isinstance(dim, int | str) else None for dim in dims] for name, dims in declared.items()}
-    options = [example_shapes(example)] if chosen else []
+    options = [example_shapes({name: found.sizes.declared[name] for name in chosen})] if chosen else []
     options += [spell(f"inputs={{{name!r}: …}}", f"--input {name}=FILE.npy")] if drawn else []
     advice = f"; give {' or '.join(options)}" if options else ""
     return f"{side.engine.name} does not run {title}{tried} ({found.result.message}){advice}."
