@@ -290,11 +290,13 @@ def raise_if_memory(failure: Failure) -> None:
 def try_whole_model(side: Side, model: ModelToRun, inputs: Mapping[str, Array]) -> Result:
     """Run a model, and return its outputs by name, or the failure of the run.
 
+    An engine that is `PlacesNodes` may try again, because its first failure may not occur again.
+
     Raises:
         MemoryError: The engine lacks memory.
         BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`.
     """
-    result = side.try_run(model.whole(), inputs)
+    result = side.try_run(model.whole(), inputs, [])
     if isinstance(result, Failure):
         raise_if_memory(result)
     return result

@@ -348,13 +348,16 @@ class _Comparison:
         """Return the report with the part of the model that causes each failure, and with notes on the search."""
         parts: list[Part] = []
         notes: list[str] = []
+        rounded: set[str] | None = None
         self.bad.budget.end_before_timeout()
         try:
             unsteady, failures = self._repeat(run, report.failures)
             if unsteady is not None:
                 ending = "" if failures else ", so no node is searched for"
                 notes.append(f"{unsteady} gives different results in two equal runs{ending}")
-            if unsteady is not None or not self._search_in_declared_types(run, report, parts, notes):
+            if unsteady is None:
+                rounded = self._search_in_declared_types(run, report, parts, notes)
+            if rounded is None:
                 self._find_parts(run, failures, parts, notes)
             if self.first is self.second and failures and failures[0].is_of_run:
                 self._find_more_refusals(run, parts)
@@ -363,34 +366,36 @@ class _Comparison:
             notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
         report = replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
         # `explained` is empty for a part that is the only one.
-        rounded = {
-            name for part in parts if part.case.is_rounding for name in part.explained or [report.failures[0].output]
-        }
+        by_rounding = [part.explained or [report.failures[0].output] for part in parts if part.case.is_rounding]
+        rounded = (rounded or set()).union(*by_rounding)
         outputs = tuple(
             replace(each, status="rounding", kind="") if each.name in rounded else each for each in report.outputs
         )
         failures = tuple(failure for failure in report.failures if failure.output not in rounded)
         return replace(report, outputs=outputs, failures=failures)
 
-    def _search_in_declared_types(self, run: _Run, report: DiffReport, parts: list[Part], notes: list[str]) -> bool:
+    def _search_in_declared_types(
+        self, run: _Run, report: DiffReport, parts: list[Part], notes: list[str]
+    ) -> set[str] | None:
         """Search on engines that compute in the types that the model declares, unless their options say otherwise.
 
-        If all outputs are right there, add a note instead of parts. Return whether there was such a search.
+        If all outputs are right there, add a note instead of parts. Return the outputs that differ only in narrower
+        types, or None if there was no such search.
         """
         exact = replace(self, good=self.good.in_declared_types(), bad=self.bad.in_declared_types())
         if exact == self:
-            return False
+            return None
         exact_run = replace(run, actual=exact._run_second(run.inputs), expected=exact._run_first(run.inputs))
         exact_report = exact._compare(exact_run)
         if bool(exact_report.failed) != bool(report.failed):  # what runs in one type need not run in another
-            return False
+            return None
         if not exact_report.is_equal:
             exact._find_parts(exact_run, exact_report.failures, parts, notes)
         else:
             old, new = next(pair for pair in ((self.bad, exact.bad), (self.good, exact.good)) if pair[0] != pair[1])
             default = f"a narrower type decides, in which {old} computes by default on this machine"
             notes.append(f"{default}: with {new}, all outputs are equal or close")
-        return True
+        return {each.output for each in report.failures} - {each.output for each in exact_report.failures}
 
     def _find_more_refusals(self, run: _Run, parts: list[Part]) -> None:
         """Add to `parts` the other nodes that the engine does not run, unless they run when they are repeated."""

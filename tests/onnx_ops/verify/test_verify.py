@@ -32,7 +32,7 @@ from onnx_ops.verify.directml_provider import OnnxruntimeDML
 from onnx_ops.verify.runnable import find_weights, read_complete_model
 from onnx_ops.verify.verify import verify_rewriting
 from sliceport.cli.main import main
-from sliceport.device import StoredTensor
+from sliceport.device import NodeRun, StoredTensor
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Result, Side
@@ -533,11 +533,13 @@ def test_hardening_is_verified_without_directml(
 def test_model_in_memory_is_verified_on_directml(monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[bytes] = []
 
-    def run(_: object, model: WholeModel, inputs: Mapping[str, Any], options: object) -> dict[str, Value]:
+    def run(
+        _: object, model: WholeModel, inputs: Mapping[str, Any], options: object
+    ) -> tuple[dict[str, Value], list[NodeRun]]:
         runs.append(model.data)
-        return ONNXRUNTIME_CPU.run_model(model, inputs, {"level": "none"})
+        return ONNXRUNTIME_CPU.run_model(model, inputs, {"level": "none"}), []
 
-    monkeypatch.setattr(OnnxruntimeDML, "run_model", run)
+    monkeypatch.setattr(OnnxruntimeDML, "run_and_place", run)
     monkeypatch.setattr(OnnxruntimeDML, "version", lambda _: "1.0")
     result = sliceport.harden(GATED, verify="onnxruntime-dml")
     assert result.is_written

@@ -17,7 +17,7 @@ from sliceport.directml.cpp import to_header
 from sliceport.directml.emulator import Bytes
 from sliceport.directml.program import Program
 
-MODELS = Path(__file__).parents[4] / "models"
+MODELS = Path(__file__).parents[3] / "models"
 HERE = Path(__file__).parent
 
 

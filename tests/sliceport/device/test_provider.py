@@ -15,7 +15,7 @@ from sliceport import device
 from sliceport.device import CallFailed
 from sliceport.engines.registry import engines_for_nodes
 
-MODELS = Path(__file__).parents[4] / "models"
+MODELS = Path(__file__).parents[3] / "models"
 SHAPES = {
     e["file"]: {k: tuple(v) for k, v in e["input_shapes"].items()}
     for e in json.loads((MODELS / "models.json").read_text())

@@ -29,7 +29,7 @@ from sliceport.engines import directml_validate
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildKilled
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 MODEL = str(ROOT / "models" / "rule_siblings.onnx")
 E_INVALIDARG = 0x80070057
 TITLE = f"DirectML at feature level {'6.4' if sys.platform == 'win32' else '6.2'}"
