@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onnx_ops.empty_sizes import EMPTY_SIZE_OPERATORS, check_empty_sizes
@@ -48,9 +49,9 @@ from onnx_ops.model.nodes import (
     read_ints,
     sizes_of,
 )
-from onnx_ops.model.placement import drop_directml_on_cpu
+from onnx_ops.model.placement import adapt_to_placement
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView, static_sizes
+from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
 from onnx_ops.model.walk import graphs_in, scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
@@ -189,21 +190,21 @@ class _Checker:
         if node.op_type == "Reshape" and len(inputs) > 1:
             data, shape = inputs
             target = reshape_entries(shape, self._find_constant_elements)
-            yield from _with_reports(node, reshape_defects(node, target))
+            yield from self._with_reports(node, reshape_defects(node, target))
             if not scope and not read_int(node, "allowzero", 0):  # in a body, the node may not run if the size is 0
                 yield from self._check_reshape(data, target)
         elif node.op_type in MATMULS:
             left, right = (node.inputs[index] for index in MATMULS[node.op_type])
             if left is not None and right is not None:
-                yield from _with_reports(node, matmul_defects([sizes_of(left), sizes_of(right)], right.dtype))
+                yield from self._with_reports(node, matmul_defects([sizes_of(left), sizes_of(right)], right.dtype))
         elif node.op_type == "ConstantOfShape":
             elements = read_elements(inputs[0], MAX_AXES)
             elements = self._find_constant_elements(inputs[0]) if elements is None else elements
-            yield from _with_reports(node, constant_of_shape_defects(elements))
+            yield from self._with_reports(node, constant_of_shape_defects(elements))
         elif node.op_type == "Einsum":
-            yield from _with_reports(node, einsum_defects(node))
+            yield from self._with_reports(node, einsum_defects(node))
         elif node.op_type == "ConvTranspose":
-            yield from _with_reports(node, conv_transpose_defects(node, self._opset))
+            yield from self._with_reports(node, conv_transpose_defects(node, self._opset))
         elif node.op_type == "Squeeze" and self._opset < _UNSORTED_AXES_OPSET:
             axes = list(read_ints(node, "axes") or ())
             if axes != sorted(axes):
@@ -257,7 +258,7 @@ class _Checker:
             # A parameter may be unknown. `check_node` stops there, so a later parameter may be wrong, too.
             with suppress(InvalidSlice, DynamicSlice):
                 fused = fused_slice_defects(node, self._opset, known_data_shape(node), _data_of(node).dtype)
-                yield from _with_reports(node, fused)
+                yield from self._with_reports(node, fused)
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
     def _check_slice(self, node: NodeView) -> _Findings:
@@ -270,13 +271,13 @@ class _Checker:
         try:
             spec = slice_spec(node, self._opset)
             bounds = spec.by_axis(MAX_AXES if sizes is None else len(sizes))  # `check_node` assumes the same rank
-            yield from _with_reports(node, slice_defects(node, self._opset, sizes))
+            yield from self._with_reports(node, slice_defects(node, self._opset, sizes))
         except (InvalidSlice, DynamicSlice):
             yield from _check_computed_parameters(node)
             return
         if not bounds and self._opset >= SLICE_INPUTS_OPSET:
             yield EMPTY_LISTS, "defect", ""
-        yield from _with_reports(node, self._find_reported(spec, bounds, sizes))
+        yield from self._with_reports(node, self._find_reported(spec, bounds, sizes))
         for axis, (start, _, step) in bounds.items():
             name = self._open_sizes.name(data, axis)
             # A start of -1 is on every axis that is not empty. A start of INT32_MIN or less is not only fragile:
@@ -315,10 +316,7 @@ class _Checker:
         """
         data = _data_of(node)
         sizes = sizes_of(data)
-        for defect, kind, detail in _with_reports(node, split_defects(node, self._opset, sizes)):
-            # The provider fuses only nodes whose sizes are all known when the model is loaded.
-            is_fused = defect != onnxruntime_defects.ONE_PART_GATES_ANOTHER or static_sizes(sizes) is not None
-            yield (defect, kind, detail) if is_fused else (defect, "fragile", self._describe_open_sizes(data))
+        yield from self._with_reports(node, split_defects(node, self._opset, sizes))
         if self._opset < SPLIT_INPUT_OPSET:
             yield REPORTED["split below opset 13"], "defect", ""
         if self._opset >= NUM_OUTPUTS_OPSET:
@@ -345,11 +343,25 @@ class _Checker:
         if "num_outputs" in node.attributes and len(set(part_sizes)) > 1:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
-    def _describe_open_sizes(self, data: ValueView) -> str:
-        """Return when a defect shows that needs fixed sizes, for a node of data whose sizes are not all known."""
+    def _with_reports(self, node: NodeView, defects: Defects) -> _Findings:
+        """Yield a finding for each defect, followed by the `REPORTED` defects of other engines with the same trigger.
+
+        The findings are those where onnxruntime places the node; see `adapt_to_placement`.
+        """
+        for defect in defects:
+            for adapted in adapt_to_placement(node, (defect,), lambda value: value.dtype, sizes_of):
+                detail = self._describe_fusion(node) if adapted.kind != defect.kind else ""
+                yield replace(adapted, kind=defect.kind), adapted.kind, detail
+            for report in _WITH_REPORTS.get(defect.id, ()):
+                yield report, "defect", ""
+
+    def _describe_fusion(self, node: NodeView) -> str:
+        """Return for which sizes a node is right whose defect depends on fusion, which needs fixed sizes."""
+        data = _data_of(node)
+        if node.op_type != "Split":  # an Einsum of fixed sizes
+            return "right if onnxruntime knows all sizes when it loads the model, and fuses the node"
         names = [self._open_sizes.name(data, axis) for axis in range(len(data.shape or ()))]
-        text = " and ".join(dict.fromkeys(filter(None, names)))
-        if text:
+        if text := " and ".join(dict.fromkeys(filter(None, names))):
             return f"right while {text} is open, wrong once all sizes are fixed"
         return f"wrong once all sizes of {data.name!r} are fixed, which --input-shapes or value_info would tell"
 
@@ -364,17 +376,6 @@ def _data_of(node: NodeView) -> ValueView:
 def _body_input_sizes(loop: NodeView) -> list[Sizes | None]:
     """Return the sizes of each input of the body of a Loop; None if the rank is open."""
     return [sizes_of(value) for body in graphs_in(loop) for value in body.inputs]
-
-
-def _with_reports(node: NodeView, defects: Defects) -> _Findings:
-    """Yield a finding for each defect, followed by the `REPORTED` defects of other engines with the same trigger.
-
-    Defects of the DirectML provider are left out if the provider leaves the node to the CPU.
-    """
-    for defect in defects:
-        yield from ((each, "defect", "") for each in drop_directml_on_cpu(node, (defect,), lambda value: value.dtype))
-        for report in _WITH_REPORTS.get(defect.id, ()):
-            yield report, "defect", ""
 
 
 def _check_computed_parameters(node: NodeView) -> _Findings:

@@ -13,7 +13,6 @@ import openvino as ov
 from openvino.op.util import MergedInputDescription, SliceInputDescription
 
 from ov_ext.checking import check
-from ov_ext.files import read_model_bytes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.read import dims_of, name_of
 from ov_ext.static_values import as_constant
@@ -192,9 +191,12 @@ class OpenVINOGraph:
             return to_array(output.get_node().get_tensor_view())
         return values[self._names[_key(output)]]
 
-    def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the defects that `check` finds in a model for one engine; see `Graph`."""
-        findings = check(read_model_bytes(model.data, model.weights), {}).nodes
+    def find_defects(
+        self, nodes: Collection[GraphNode], shapes: Mapping[str, Sequence[int]], engine: str
+    ) -> list[Defect]:
+        """Return the defects that `check` finds at nodes for one engine; see `Graph`."""
+        names_of_nodes = {(node.op_type, node.name) for node in nodes}
+        findings = [each for each in check(self._model, shapes).nodes if (each.op, each.node) in names_of_nodes]
         return list(dict.fromkeys(finding.defect for finding in findings if engine in finding.defect.engines))
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:

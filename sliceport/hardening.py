@@ -51,7 +51,6 @@ class Change:
         replacement: The operators that replace it, or `NOTHING`; None if no replacement is right and the node stays.
         defects: The defects of the engine that it triggers.
         obstacle: The reason why the node has no replacement; empty if no replacement is known to be right.
-        is_fragile: Whether the node is right while sizes are open, and wrong only once they are fixed.
         origin: An object that all changes to one node share, because several nodes may have one name.
     """
 
@@ -60,8 +59,12 @@ class Change:
     replacement: str | None
     defects: tuple[Defect, ...]
     obstacle: str = ""
-    is_fragile: bool = False
     origin: object = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_fragile(self) -> bool:
+        """Whether the node is right for the sizes that are fixed now, and wrong only for others."""
+        return bool(self.defects) and all(defect.kind == "fragile" for defect in self.defects)
 
     @property
     def outcome(self) -> str:

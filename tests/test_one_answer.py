@@ -81,7 +81,7 @@ def test_check_finds_what_harden_rewrites_or_names(name: str) -> None:
         try:
             model = parser.parse_model(text)
             found = ask_check(model, "defect")
-        except (parser.ParseError, ModelError, IndexError):  # the number is no size, or too large for the parser
+        except (parser.ParseError, ModelError, IndexError):  # the number cannot be a size or is too large
             continue
         assert found == ask_harden(model, is_fragile=False), text
         assert ask_harden(model, is_fragile=True) <= ask_check(model, "fragile"), text

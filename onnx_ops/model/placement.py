@@ -1,6 +1,7 @@
-"""The nodes that onnxruntime's DirectML provider leaves to the CPU, because they compute on shapes.
+"""The nodes that onnxruntime's DirectML provider fuses, and those that it leaves to the CPU.
 
-The rule is that of onnxruntime's `GetCpuPreferredNodes`. Tests compare it with the placement by onnxruntime-directml.
+It leaves nodes that compute on shapes to the CPU, by the rule of onnxruntime's `GetCpuPreferredNodes`. Tests compare
+the rule with the placement by onnxruntime-directml.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from enum import IntEnum
 from typing import Any
 
 from onnx_ops.model.nodes import constant, is_standard
-from onnx_ops.model.views import ValueView
+from onnx_ops.model.views import Sizes, ValueView, static_sizes
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_DML
+from sliceport.defects.onnxruntime import EINSUM_OF_NO_MATMUL, ONE_PART_GATES_ANOTHER
 
 _MAX_CONSTANT = 100
 """The most elements of a constant that a node on the CPU may read."""
@@ -28,20 +30,40 @@ _HOST_INPUTS = {
 A node stays on the provider if such an input is computed.
 """
 
+_SHOWS_IF_FUSED = {ONE_PART_GATES_ANOTHER.id: True, EINSUM_OF_NO_MATMUL.id: False}
+"""For each defect that depends on it: whether it shows in a fused node. All sizes of a fused node are fixed."""
 
-def drop_directml_on_cpu(
-    node: Any, defects: tuple[Defect, ...], dtype_of: Callable[[Any], IntEnum | None]
+
+def adapt_to_placement(
+    node: Any,
+    defects: tuple[Defect, ...],
+    dtype_of: Callable[[Any], IntEnum | None],
+    sizes_of: Callable[[Any], Sizes | None],
 ) -> tuple[Defect, ...]:
-    """Return defects of a node, without those of the DirectML provider if the provider leaves the node to the CPU.
+    """Return defects of a node as they show where onnxruntime places the node.
 
-    A defect that other engines have, too, loses only its divergence on the provider. `dtype_of` returns the element
-    type of a value, None if it is not known.
+    If the DirectML provider leaves the node to the CPU, defects lose their divergence on the provider. Those without
+    another divergence are left out. A defect gets the kind "fragile" if it does not show for the sizes that are fixed.
+
+    Args:
+        node: The node.
+        defects: The defects that it triggers on some engine.
+        dtype_of: A function that returns the element type of a value; None if it is not known.
+        sizes_of: A function that returns the sizes of a value; None if the rank is open.
     """
-    if not any(ONNXRUNTIME_DML in defect.engines for defect in defects) or not _is_left_to_cpu(node, dtype_of):
+    if not any(ONNXRUNTIME_DML in defect.engines for defect in defects):
         return defects
-    others = [[each for each in defect.divergences if each.engine != ONNXRUNTIME_DML] for defect in defects]
-    pairs = zip(defects, others, strict=True)
-    return tuple([replace(defect, divergences=tuple(kept)) for defect, kept in pairs if kept])
+    if _is_left_to_cpu(node, dtype_of):
+        others = [[each for each in defect.divergences if each.engine != ONNXRUNTIME_DML] for defect in defects]
+        pairs = zip(defects, others, strict=True)
+        return tuple([replace(defect, divergences=tuple(kept)) for defect, kept in pairs if kept])
+    is_fused = all(static_sizes(sizes_of(value)) is not None for value in node.inputs if value is not None)
+    return tuple(
+        [
+            replace(defect, kind="fragile") if _SHOWS_IF_FUSED.get(defect.id, is_fused) != is_fused else defect
+            for defect in defects
+        ]
+    )
 
 
 def _is_left_to_cpu(node: Any, dtype_of: Callable[[Any], IntEnum | None]) -> bool:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.nodes import has_valid_arity, is_strided_slice, is_valid_operator, node_name
-from onnx_ops.model.placement import drop_directml_on_cpu
+from onnx_ops.model.placement import adapt_to_placement
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
@@ -22,6 +22,7 @@ from onnx_ops.passes.edits import (
     GraphEdits,
     annotate_nodes,
     annotate_value,
+    detach_inputs,
     is_used,
     origin_of,
     remove_nodes,
@@ -31,6 +32,7 @@ from onnx_ops.passes.gating import WOULD_BE_GATED, would_be_gated
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.names import make_names_unique, mark_new
 from onnx_ops.passes.outcome import SKIPS, Skip, Skipped
+from onnx_ops.passes.reshape_fusion import WOULD_FAIL, would_fail
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.defects.defect import Defect
 from sliceport.hardening import NOTHING, Change
@@ -94,8 +96,6 @@ class SlicingPass(ir.passes.InPlacePass):
         replacement: str | None,
         defects: tuple[Defect, ...] = (),
         obstacle: str = "",
-        *,
-        is_fragile: bool = False,
     ) -> None:
         """Add a node to `changes`.
 
@@ -104,10 +104,8 @@ class SlicingPass(ir.passes.InPlacePass):
             replacement: The operators that replaced the node; `NOTHING` if it was removed; None if it stays.
             defects: The defects of engines that the node triggers.
             obstacle: The reason why the node has no replacement, if it is known.
-            is_fragile: Whether the node is wrong only once open sizes are fixed.
         """
-        origin = origin_of(node)
-        self.changes.append(Change(node_name(node), node.op_type, replacement, defects, obstacle, is_fragile, origin))
+        self.changes.append(Change(node_name(node), node.op_type, replacement, defects, obstacle, origin_of(node)))
         if replacement is not None:
             self.analysis.forget()  # the cached nodes are out of date
 
@@ -134,8 +132,8 @@ class SlicingPass(ir.passes.InPlacePass):
         return shape[axis] if shape is not None and axis < len(shape) else None
 
     def on_directml(self, node: ir.Node, defects: tuple[Defect, ...]) -> tuple[Defect, ...]:
-        """Return the defects that a node has where the DirectML provider places it; see `drop_directml_on_cpu`."""
-        return drop_directml_on_cpu(node, defects, self.value_info.dtype)
+        """Return the defects of a node as they show where onnxruntime places it; see `adapt_to_placement`."""
+        return adapt_to_placement(node, defects, self.value_info.dtype, self.sizes)
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.
@@ -151,6 +149,16 @@ class SlicingPass(ir.passes.InPlacePass):
             self.value_info.sizes[value] = sizes
             value.shape = None if value.type is None else ir.Shape(sizes)  # onnx stores a shape inside a type
 
+    def breaks_reshape(self, successors: Mapping[ir.Value, ir.Value], new: Sequence[ir.Node] = ()) -> bool:
+        """Return whether a Reshape that runs would fail if `successors` replaced their keys; see `would_fail`.
+
+        If so, detach the nodes in `new`, because they would count as readers of their inputs.
+        """
+        breaks = would_fail(successors, self.value_info, self.edits.identities)
+        for node in new if breaks else ():
+            detach_inputs(node)
+        return breaks
+
     def remove_node(self, node: ir.Node) -> None:
         """Remove a node that nothing reads. Then remove what nothing reads any more; see `remove_unread`."""
         inputs = node.inputs
@@ -165,8 +173,11 @@ class SlicingPass(ir.passes.InPlacePass):
         existing value, because the output and the value must keep their names.
 
         Raises:
-            Skip: One output of a Split would be multiplied by the Sigmoid of another; see `would_be_gated`.
+            Skip: One output of a Split would be multiplied by the Sigmoid of another; see `would_be_gated`. Or a
+                Reshape would fail; see `would_fail`.
         """
+        if self.breaks_reshape(successors):
+            raise Skip(WOULD_FAIL)
         # For each Split, the outputs of `node` that parts of this Split replace.
         replaced_outputs: dict[ir.Node, list[ir.Value]] = defaultdict(list)
         for output, value in successors.items():
@@ -244,7 +255,8 @@ class SlicingPass(ir.passes.InPlacePass):
     def replace_by_constants(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol]) -> None:
         """Replace a node by constants and report it. `tensors` holds one tensor for each used output, in order.
 
-        Skip the node instead if engines would refuse a model with one of the constants; see `is_forbidden_shape`.
+        Skip the node instead if engines would refuse a model with one of the constants (see `is_forbidden_shape`), or
+        if a Reshape would fail (see `would_fail`).
         """
         constants = dict(zip(filter(is_used, node.outputs), tensors, strict=True))
         if any(is_forbidden_shape(output, tensor.numpy) for output, tensor in constants.items()):
@@ -252,6 +264,10 @@ class SlicingPass(ir.passes.InPlacePass):
             self.skip(node, reason)
             return
         nodes = {output: [build_tensor_constant(tensor)] for output, tensor in constants.items()}
+        successors = {output: new_nodes[-1].outputs[0] for output, new_nodes in nodes.items()}
+        if self.breaks_reshape(successors):
+            self.skip(node, WOULD_FAIL)
+            return
         self.replace_each_output(node, nodes)
         self.report_change(node, "Constant")
 

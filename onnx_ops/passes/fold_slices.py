@@ -60,7 +60,8 @@ class FoldSlicesPass(SlicingPass):
     Given: y = Reshape(x, Concat(Gather(Shape(x[n, 4]), [1]), [-1], axis=0))
     Result: y = Reshape(x, Concat([4], [-1], axis=0))
 
-    Skipped: strings; computed floats, which engines round differently.
+    Skipped: strings; computed floats, which engines round differently; a size without which onnxruntime would make a
+    Reshape fail (see `reshape_fusion`).
     """
 
     reveals_shapes = True

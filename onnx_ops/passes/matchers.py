@@ -20,8 +20,10 @@ _MAX_INDICES = 2**20
 """Limit for the indices of a Gather that are read."""
 _NEGATIVE_INDICES_OPSET = 11
 """The first operator set that defines negative indices of a Gather."""
-_SHAPE_INPUT = 1
+SHAPE_INPUT = 1
 """Index of the shape among the inputs of a Reshape."""
+NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
+"""For each operator, the constant that does not change the other operand."""
 
 
 def data_of(node: ir.Node) -> ir.Value:
@@ -168,13 +170,15 @@ def is_forbidden_shape(value: ir.Value, read: Callable[[], Array]) -> bool:
     The specification forbids such a shape. onnxruntime does not load a model in which it is a constant, but runs a
     model in which it is computed. `read` returns the elements, and is called only if such a Reshape reads the value.
     """
-    attributes = [
-        use.node.attributes.get("allowzero")
-        for use in value.uses()
-        if use.idx == _SHAPE_INPUT and is_valid_operator(use.node, "Reshape")
-    ]
-    # In an ONNX function, an attribute may refer to an attribute of the call, which may be 1.
-    if not any(allowzero is not None and (allowzero.is_ref() or allowzero.value) for allowzero in attributes):
+    reshapes = [use.node for use in value.uses() if use.idx == SHAPE_INPUT and is_valid_operator(use.node, "Reshape")]
+    if not any(map(may_allow_zero, reshapes)):
         return False
     elements = read()
     return bool((elements == 0).any() and (elements == -1).any())
+
+
+def may_allow_zero(reshape: ir.Node) -> bool:
+    """Return whether a 0 in the shape of a Reshape may stand for size 0, not for the size of an axis of the data."""
+    allowzero = reshape.attributes.get("allowzero")
+    # In an ONNX function, an attribute may refer to an attribute of the call, which may be 1.
+    return allowzero is not None and (allowzero.is_ref() or bool(allowzero.value))

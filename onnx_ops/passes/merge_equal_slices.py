@@ -11,7 +11,8 @@ from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_with_axes
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather, read_slice, read_split
-from onnx_ops.passes.outcome import SKIPS
+from onnx_ops.passes.outcome import SKIPS, Skip
+from onnx_ops.passes.reshape_fusion import WOULD_FAIL
 from onnx_ops.passes.siblings import read_single_axis_slice
 from sliceport.slicing import INT64_MAX
 
@@ -64,7 +65,10 @@ class MergeEqualSlicesPass(NodePass):
             data = self.edits.identities.source_of(data_of(node))
             selected = self._outputs_by_key.get(_run_key(node, data, axis, indices))
             if drops_axis and selected is not None:
-                self.replace_node(node, build_with_axes("Squeeze", selected, [axis], opset))
+                new_nodes = build_with_axes("Squeeze", selected, [axis], opset)
+                if self.breaks_reshape({node.outputs[0]: new_nodes[-1].outputs[0]}, new_nodes):
+                    raise Skip(WOULD_FAIL)
+                self.replace_node(node, new_nodes)
                 return
         for output, keys in zip(node.outputs, keys_by_output, strict=True):
             for key in keys:

@@ -13,12 +13,10 @@ from onnx_ops.model.prepare import load_external
 from onnx_ops.model.views import Array
 from onnx_ops.model.walk import all_nodes, graphs_outside_functions
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.matchers import data_of
+from onnx_ops.passes.matchers import NEUTRAL, data_of
 from onnx_ops.passes.outcome import SKIPS
 
 _MAX_OPERAND_BYTES = 2**20
-_NEUTRAL = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
-"""For each operator, the constant that does not change the other operand."""
 _ARITHMETIC_NAMES = """
     Add Sub Mul Div MatMul Gemm Einsum Conv ConvTranspose Neg Relu LeakyRelu Elu Erf Gelu HardSwish Tanh Sin Sqrt Max
     Min Clip Sum Mean ReduceSum ReduceMean ReduceMax ReduceMin AveragePool GlobalAveragePool LayerNormalization
@@ -76,14 +74,14 @@ class RemoveNeutralOperandsPass(SlicingPass):
         `sign_sensitive` holds the values for which 0 and -0 may lead to different outputs of the model.
         """
         # Before opset 7, attributes describe how operands broadcast. Nodes with attributes stay.
-        if not is_standard(node, *_NEUTRAL) or len(node.inputs) != 2 or node.attributes:
+        if not is_standard(node, *NEUTRAL) or len(node.inputs) != 2 or node.attributes:
             return None
         first, second = node.inputs
         # Either operand of a commutative operator may be the neutral one.
         pairs = [(first, second), (second, first)] if node.op_type in ("Add", "Mul") else [(first, second)]
         for operand, other in pairs:
             array = _read_numbers(other)
-            if operand is None or array is None or not (array == _NEUTRAL[node.op_type]).all():
+            if operand is None or array is None or not (array == NEUTRAL[node.op_type]).all():
                 continue
             if array.dtype.kind == "f":  # integers have no -0 and no NaN
                 if node.outputs[0] in sign_sensitive and _may_lose_sign(node.op_type, array):

@@ -17,6 +17,7 @@ from onnx_ops.passes.compose_slices import compose_entries
 from onnx_ops.passes.edits import detach_inputs
 from onnx_ops.passes.matchers import data_of, read_axes, read_gather, read_slice
 from onnx_ops.passes.outcome import SKIPS, Skip
+from onnx_ops.passes.reshape_fusion import WOULD_FAIL
 from sliceport.slicing import AxisSlice, resolve_axis
 from sliceport.slicing.spec import normalize_axis
 
@@ -195,9 +196,12 @@ class ShortenChainsPass(NodePass):
         new_nodes = build_chain(self, chain, data, last, opset, gathers=gathers)
         operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
         slices = sum(operator in ("Slice", "Gather") for operator in operators)
-        if (slices, len(operators)) >= (old_slices, len(links)):  # slicing nodes count first, then all nodes
+        is_longer = (slices, len(operators)) >= (old_slices, len(links))  # slicing nodes count first, then all nodes
+        if is_longer or self.breaks_reshape({last.outputs[0]: new_nodes[-1].outputs[0]}):
             for new_node in new_nodes:  # they are not in the graph, but would count as readers of their inputs
                 detach_inputs(new_node)
+            if not is_longer:
+                raise Skip(WOULD_FAIL)
             return False
         self.replace_node(last, new_nodes)
         return True

@@ -13,6 +13,7 @@ from onnx_ops.passes.builders import build_split, build_with_axes
 from onnx_ops.passes.edits import annotate_nodes
 from onnx_ops.passes.gating import WOULD_BE_GATED
 from onnx_ops.passes.matchers import data_of
+from onnx_ops.passes.reshape_fusion import WOULD_FAIL
 from onnx_ops.passes.siblings import Part
 from sliceport.slicing.tiling import fill_gaps
 
@@ -39,13 +40,16 @@ class SiblingsToSplitPass(SlicingPass):
         order = {node: number for number, node in enumerate(siblings.nodes)}
         for key, group in siblings.groups.items():
             _, _, axis = key
+            skipped: set[ir.Node] = set()
             for parts in siblings.splits_by_group[key]:
                 # The Split of another group may have replaced the value that these nodes cut.
                 data = self.edits.identities.source_of(data_of(parts[0].node))
                 first = min((part.node for part in parts), key=order.__getitem__)
                 opset = siblings.nodes[first]
-                self._split(parts, data, axis, first, opset)
-            remaining = [part for part in group if part.node.graph is not None]  # without those that a Split replaced
+                if not self._split(parts, data, axis, first, opset):
+                    skipped.update(part.node for part in parts)
+            # Without the nodes that a Split replaced.
+            remaining = [part for part in group if part.node.graph is not None and part.node not in skipped]
             nodes = dict.fromkeys(part.node for part in remaining)
             if len(nodes) < 2:
                 continue
@@ -55,8 +59,11 @@ class SiblingsToSplitPass(SlicingPass):
             for node in nodes:
                 self.skip(node, reason)
 
-    def _split(self, parts: Sequence[Part], data: ir.Value, axis: int, first: ir.Node, opset: int) -> None:
-        """Replace the nodes of `parts` by one Split in the place of `first`. Its unread outputs fill the gaps."""
+    def _split(self, parts: Sequence[Part], data: ir.Value, axis: int, first: ir.Node, opset: int) -> bool:
+        """Replace the nodes of `parts` by one Split in the place of `first`. Its unread outputs fill the gaps.
+
+        Skip the nodes and return False if a Reshape would fail.
+        """
         size, shape = self.size(data, axis), self.sizes(data)
         assert size is not None
         assert shape is not None
@@ -79,8 +86,13 @@ class SiblingsToSplitPass(SlicingPass):
                 annotate_nodes(new_nodes[-1:], [part.node])
                 successors[part.output] = new_nodes[-1].outputs[0]
         nodes = list(dict.fromkeys(part.node for part in parts))
+        if self.breaks_reshape(successors, new_nodes):
+            for node in nodes:
+                self.skip(node, WOULD_FAIL)
+            return False
         # The Split has the name of `first`. `first` leads the list, so that its annotations win.
         old = sorted(nodes, key=lambda node: node is not first)
         self.replace_nodes(old, new_nodes, successors, [split], first)
         for node in nodes:
             self.report_change(node, "Split")
+        return True

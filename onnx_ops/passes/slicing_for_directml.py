@@ -11,7 +11,6 @@ from onnx_ops.passes.builders import build_empty, build_slice
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, read_split
 from onnx_ops.passes.outcome import SKIPS
-from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
 from sliceport.errors import DynamicSlice
 from sliceport.slicing import AxisSlice
 
@@ -82,13 +81,11 @@ class SplitForDirectMLPass(NodePass):
         defects = self.on_directml(node, split_defects(node, opset, shape))
         if not defects:
             return
-        # The provider fuses only nodes whose sizes are all known when the model is loaded.
-        is_fragile = defects == (ONE_PART_GATES_ANOTHER,) and static_sizes(shape) is None
         try:
             spec = read_split(node, opset, shape)
         except SKIPS as reason:
             hint = "; value_info or fixed sizes of the inputs would tell it" if isinstance(reason, DynamicSlice) else ""
-            self.report_change(node, None, defects, f"{reason}{hint}", is_fragile=is_fragile)
+            self.report_change(node, None, defects, f"{reason}{hint}")
             return
         # For a "named" defect, no replacement is correct. `split_defects` returns no other defect with it.
         if defects[0].handling == "named":
@@ -101,7 +98,7 @@ class SplitForDirectMLPass(NodePass):
         }
         self.replace_each_output(node, parts)
         is_sliced = any(nodes[-1].op_type == "Slice" for nodes in parts.values())
-        self.report_change(node, "Slice" if is_sliced else "Constant", defects, is_fragile=is_fragile)
+        self.report_change(node, "Slice" if is_sliced else "Constant", defects)
 
     def _build_part(self, data: ir.Value, axis: int, start: int, stop: int, opset: int) -> list[ir.Node]:
         """Return the nodes of a Slice of one part, or a constant for an empty part of known shape and type."""

@@ -26,6 +26,7 @@ from onnx_ops.model.read import to_bytes
 from onnx_ops.passes.edits import RANDOM
 from onnx_ops.runtime.session import STRING, Captured
 from onnx_ops.verify.inputs import find_size_factors, make_inputs
+from sliceport.checking import NodeFinding
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
@@ -90,6 +91,7 @@ class OnnxGraph:
         types = [value.type.tensor_type for value in graph.input]
         is_fixed = [one.HasField("shape") and all(dim.HasField("dim_value") for dim in one.shape.dim) for one in types]
         self._has_open_inputs = not all(is_fixed)
+        self._findings: dict[Any, list[NodeFinding]] = {}
 
     def _to_graph_node(self, node: onnx.NodeProto) -> GraphNode:
         """Return a node as `diff` sees it, with the names of the values that it reads and writes."""
@@ -309,21 +311,30 @@ class OnnxGraph:
         )
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
-    def find_defects(self, model: WholeModel, engine: str) -> list[Defect]:
-        """Return the defects that `check` finds in a model: those of the engine and of invalid nodes; see `Graph`."""
+    def find_defects(
+        self, nodes: Collection[GraphNode], shapes: Mapping[str, Sequence[int]], engine: str
+    ) -> list[Defect]:
+        """Return the defects that `check` finds at nodes: those of the engine and of invalid nodes; see `Graph`."""
         # The engine also runs OpenVINO's converter or onnxruntime's optimizer, whose defects have engine names of their
         # own.
-        names = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
-        findings = [*check(onnx.ModelProto.FromString(model.data), {}).nodes]
-        converters, _ = find_converters("model.onnx", names.__contains__)
+        engines = (engine, "openvino-onnx") if engine.startswith("openvino") else (engine, f"{engine}-optimized")
+        key = (engines, tuple((name, tuple(shape)) for name, shape in shapes.items()))
+        if key not in self._findings:  # a search asks for several parts
+            self._findings[key] = self._check(shapes, engines)
+        names = {name for node in nodes for name in node.written_names}
+        return list(dict.fromkeys(each.defect for each in self._findings[key] if each.node in names))
+
+    def _check(self, shapes: Mapping[str, Sequence[int]], engines: Sequence[str]) -> list[NodeFinding]:
+        """Return the findings about invalid nodes and defects of engines in the whole model."""
+        findings = [*check(self._proto, shapes).nodes]
+        converters, _ = find_converters("model.onnx", engines.__contains__)
         if converters:  # the engine reads another format, which checks files
-            # A part of a model that the engine cannot convert has no defects that can be found.
+            # A model that the engine cannot convert has no defects that can be found.
             with TemporaryDirectory(prefix="sliceport-") as folder, suppress(ModelError, MissingExtra):
                 file = Path(folder, "model.onnx")
-                file.write_bytes(to_bytes(load_whole(model), "the model to check"))
+                file.write_bytes(to_bytes(load_whole(self.whole()), "the model to check"))
                 findings += [each for other in converters for each in other.check(file, {}).nodes]
-        relevant = [each for each in findings if each.kind == "invalid" or set(names) & set(each.defect.engines)]
-        return list(dict.fromkeys(finding.defect for finding in relevant))
+        return [each for each in findings if each.kind == "invalid" or set(engines) & set(each.defect.engines)]
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`."""

@@ -263,7 +263,9 @@ class _Results:
         case = replace(case, failure=failure, is_fusion=is_fusion, note=self._find_caveat(case))
         expected = good.try_run(case.model, case.inputs)
         # The name of the engine ends in the name of its provider or device.
-        defects = tuple(graph.find_defects(case.model, _ENGINES.get(self.bad.engine.name.rpartition(" ")[2], "")))
+        engine = _ENGINES.get(self.bad.engine.name.rpartition(" ")[2], "")
+        shapes = {name: self.round.inputs[name].shape for name in graph.inputs}
+        defects = tuple(graph.find_defects(case.nodes, shapes, engine))
         outcome = self.outcomes[cut]
         compared = () if isinstance(outcome, Failure) else outcome
         part = Part(case, self.bad, good, case.model, failure, expected, compared, defects=defects)

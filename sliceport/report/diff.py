@@ -33,7 +33,7 @@ def diff_text(report: DiffReport, columns: int | None = None) -> str:
 def diff_summary(report: DiffReport) -> str:
     """Format the engines and the result on one line. The result is the engine that failed, or the counts of outputs."""
     statuses = [output.status for output in report.outputs]
-    kinds = [status for status in ("equal", "close", "untested", "different") if status in statuses]
+    kinds = [status for status in ("equal", "close", "rounding", "untested", "different") if status in statuses]
     counts = ", ".join(f"{statuses.count(status)} {status}" for status in kinds)
     failed = f"{report.failed} does not run the {report.failed_model}" if report.failed else ""
     result = failed or f"outputs: {counts or 'none'}"

@@ -45,6 +45,7 @@ class Case:
         holder: The outermost control flow node that contains it; None for a case of the main graph.
         is_fusion: Whether the failure disappears if the values between its nodes become outputs, too.
         has_fixed_shapes: Whether its inputs have the sizes of the arrays, even if the model leaves sizes open.
+        is_rounding: Whether rounding in nodes before the culprit decides, each of whose values is within the tolerance.
         note: A caveat, such as that the search ran out of time; or an empty string.
         suspects: The nodes that may be the culprit, if the search ended early, or if no values between these nodes
             could be compared; otherwise empty.
@@ -61,6 +62,7 @@ class Case:
     holder: GraphNode | None = None
     is_fusion: bool = False
     has_fixed_shapes: bool = False
+    is_rounding: bool = False
     note: str = ""
     suspects: tuple[GraphNode, ...] = ()
     alone: Case | None = None
@@ -97,7 +99,7 @@ class Case:
         """The nodes of the case as a model of their own; the whole model if the case has all nodes and outputs."""
         graph = self.graph
         is_whole = len(self.numbers) == len(graph.nodes) and self.outputs == tuple(graph.outputs)
-        if is_whole and not self.has_fixed_shapes and self.inputs.keys() == set(graph.inputs):
+        if is_whole and not self.has_fixed_shapes and tuple(self.inputs) == tuple(graph.inputs):  # in the same order
             return graph.whole()
         return graph.cut(
             self.numbers, self.outputs, self.inputs, self.constants, has_fixed_shapes=self.has_fixed_shapes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from sliceport import progress
 from sliceport.arguments import is_path, read_inputs, read_seed
+from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, NamesCause, Value
 from sliceport.engines.failure import Failure
 from sliceport.engines.inputs import FoundInputs, describe_failed_search, find_inputs, more_inputs
@@ -35,7 +36,7 @@ from sliceport.verdict.difference import (
     inner_tolerance_of,
     tolerance_of,
 )
-from sliceport.verdict.untested import find_untested, mark_untested
+from sliceport.verdict.untested import excuse_nan, find_untested, mark_untested
 from sliceport.verdict.verification import Verification
 from sliceport.wording import spell
 
@@ -339,7 +340,7 @@ class _Comparison:
         assert not isinstance(run.expected, Failure)
         # `Case.compare` requires equal outputs if nodes only move elements, so the whole model is compared as a case.
         whole = Case(self.second, tuple(range(len(self.second.nodes))), (), {}, {})
-        outputs = whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of)
+        outputs = excuse_nan(whole.compare(run.actual, run.expected, self._tolerance_for, tolerance_of), run.expected)
         failures = tuple(each.failure for each in outputs if each.failure is not None)
         return replace(report, outputs=outputs, failures=failures, values=run.actual, places=tuple(self.places))
 
@@ -357,10 +358,19 @@ class _Comparison:
                 self._find_parts(run, failures, parts, notes)
             if self.first is self.second and failures and failures[0].is_of_run:
                 self._find_more_refusals(run, parts)
-                notes += self._note_other_defects(parts)
+                notes += self._note_other_defects(run, parts)
         except BudgetSpent as error:
             notes.append(f"{error}, before a node was found{' for each output' if parts else ''}")
-        return replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
+        report = replace(report, parts=tuple(parts), notes=tuple(notes), runs=self.bad.budget.runs)
+        # `explained` is empty for a part that is the only one.
+        rounded = {
+            name for part in parts if part.case.is_rounding for name in part.explained or [report.failures[0].output]
+        }
+        outputs = tuple(
+            replace(each, status="rounding", kind="") if each.name in rounded else each for each in report.outputs
+        )
+        failures = tuple(failure for failure in report.failures if failure.output not in rounded)
+        return replace(report, outputs=outputs, failures=failures)
 
     def _search_in_declared_types(self, run: _Run, report: DiffReport, parts: list[Part], notes: list[str]) -> bool:
         """Search on engines that compute in the types that the model declares, unless their options say otherwise.
@@ -385,14 +395,16 @@ class _Comparison:
     def _find_more_refusals(self, run: _Run, parts: list[Part]) -> None:
         """Add to `parts` the other nodes that the engine does not run, unless they run when they are repeated."""
         for case in find_other_refusals(self.second, self.bad, self.good, run.inputs, [part.case for part in parts]):
-            part = _build_part(Located(case), self.bad, self.good, None)
+            located = Located(case)
+            part = _build_part(located, self.bad, self.good, None)
             if isinstance(part.actual, Failure):
-                parts.append(part)
+                parts.append(replace(part, defects=tuple(self._find_defects(run, located, self.bad, self.good))))
 
-    def _note_other_defects(self, parts: Sequence[Part]) -> Iterator[str]:
+    def _note_other_defects(self, run: _Run, parts: Sequence[Part]) -> Iterator[str]:
         """Yield a sentence about the known defects of the model that a refusal may hide."""
         named = {defect for part in parts for defect in part.defects}
-        for defect in self.second.find_defects(self.second.whole(), self.bad.engine.name):
+        shapes = {name: array.shape for name, array in run.inputs.items()}
+        for defect in self.second.find_defects(self.second.nodes, shapes, self.bad.engine.name):
             if defect not in named:
                 yield f"the model also has a known defect of {self.bad.engine.name}: {defect.id} ({defect.reason})"
 
@@ -422,7 +434,8 @@ class _Comparison:
         sides = (self.good, self.bad) if isinstance(run.expected, Failure) else (self.bad, self.good)
         for failure, located in self._locate_each(run, failures, notes):
             if located is not None:
-                part = _build_part(located, *sides, self._tolerance_for(failure.output))
+                defects = tuple(dict.fromkeys(self._find_defects(run, located, *sides)))
+                part = replace(_build_part(located, *sides, self._tolerance_for(failure.output)), defects=defects)
                 parts.append(replace(part, explained=(failure.output,) if len(failures) > 1 else ()))
                 continue
             # The part that was found for an earlier output may also explain this output, if they share a node.
@@ -435,6 +448,18 @@ class _Comparison:
             else:
                 texts = ["no part of the model that was cut out fails like the whole", *self._advise()]
                 notes += [text for text in texts if text not in notes]  # once for several outputs
+
+    def _find_defects(self, run: _Run, located: Located, bad: Side, good: Side) -> Iterator[Defect]:
+        """Yield the known defects that the nodes of a part have in their whole model."""
+        first = self.first, {name: run.inputs[name].shape for name in self.first.inputs}
+        second = self.second, {name: run.inputs[self.names[name]].shape for name in self.second.inputs}
+        graph, shapes = first if isinstance(run.expected, Failure) else second
+        yield from graph.find_defects(located.case.nodes, shapes, bad.engine.name)
+        # If engines disagree about a node, the engine of the expected outputs may also cause the difference.
+        defects = graph.find_defects(located.case.nodes, shapes, good.engine.name)
+        yield from (defect for defect in defects if defect.is_contested)
+        if located.counterpart is not None:  # an optimizer or a converter may have removed the node with the defect
+            yield from self.first.find_defects(located.counterpart.nodes, first[1], bad.engine.name)
 
     def _locate_each(
         self, run: _Run, failures: Sequence[Failure], notes: list[str]
@@ -496,7 +521,7 @@ def _choose_good(graph: Graph, bad: Side, good: Side) -> Side:
 
 
 def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | None) -> Part:
-    """Run a failing part of a model, and return it with the results, the known defects and perhaps the cause."""
+    """Run a failing part of a model, and return it with the results and perhaps the cause."""
     case, counterpart = located.case, located.counterpart
     good = good if located.expected is not None else _choose_good(case.graph, bad, good)
     # The runs below have no limit of time, because the search may have used up its budget.
@@ -518,13 +543,7 @@ def _build_part(located: Located, bad: Side, good: Side, tolerance: Tolerance | 
         outputs = describe_missing(expected, actual)
     elif not isinstance(actual, Failure) and not isinstance(expected, Failure):
         outputs = case.compare(actual, expected, lambda _: tolerance, inner_tolerance_of)
-    defects = [*case.graph.find_defects(model, bad.engine.name)]
-    # If engines disagree about a node, the engine of the expected outputs may also cause the difference.
-    defects += [each for each in case.graph.find_defects(model, good.engine.name) if each.is_contested]
     counterpart_text = ""
     if counterpart is not None:
         counterpart_text = ", ".join(map(str, counterpart.nodes)) or "an input or a constant"
-        if counterpart.nodes:  # the node with the defect may be one that an optimizer or a converter removed
-            defects += counterpart.graph.find_defects(counterpart.model, bad.engine.name)
-    unique_defects = tuple(dict.fromkeys(defects))
-    return Part(case, bad, good, model, actual, expected, outputs, cause, unique_defects, counterpart_text)
+    return Part(case, bad, good, model, actual, expected, outputs, cause, counterpart=counterpart_text)

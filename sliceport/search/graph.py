@@ -125,8 +125,18 @@ class Graph(ModelToRun, Protocol):
                 this function pass through, such as `RunFailed` from `Side.run`.
         """
 
-    def find_defects(self, model: WholeModel, engine: str) -> Sequence[Defect]:
-        """Return the known defects of an engine in a model that was cut from this graph."""
+    def find_defects(
+        self, nodes: Collection[GraphNode], shapes: Mapping[str, Sequence[int]], engine: str
+    ) -> Sequence[Defect]:
+        """Return the known defects that some nodes have in the whole model.
+
+        A model that was cut from this graph may have more defects, because it has other constants and known sizes.
+
+        Args:
+            nodes: Nodes of this graph, or of bodies in it.
+            shapes: The shapes of the inputs.
+            engine: The name of the engine with the defects.
+        """
 
     def write(
         self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: FilePath

@@ -129,38 +129,37 @@ class Pair:
 
         A part is the cause in each of these cases:
 
-        1. It does not run, and the model up to this part does not run either.
-        2. It does not run, and the rest runs with the right value.
+        1. It does not run, and fails like the model.
+        2. It does not run, and the rest runs with the right value, or the model up to this part does not run either.
         3. It runs, and the rest fails with the value of the part, and runs with the right value.
 
-        The part gets a note, unless it fails like the model.
+        In the cases 2 and 3, the part gets a note.
         """
-        case = located.case
+        case, is_of_run = located.case, located.case.failure.is_of_run
         written = self._second.nodes[case.numbers[-1]].writes
-        if case.failure.is_of_run:
+        if is_of_run:
             if case.failure.is_like(failure):
-                return located  # case 1, which needs no run
+                return located  # case 1
+            may_be_cause, joint = True, "which"
             note = "alone, it fails in another way than the second model"
-            if not self._does_run(case.outputs, self._inputs):
-                return located._replace(case=replace(case, note=note))
-            may_be_cause = True
-            note += ", which runs with the right value of this part"
         else:
             case_of_node = replace(case, outputs=written)
             actual = self._bad.try_run(case_of_node.model, case.inputs)
             may_be_cause = not isinstance(actual, Failure) and not self._does_run(
                 self._ends, self._right_values | _select_arrays(actual)
             )
-            note = "the second model fails with the value of this part, and runs with the right value"
+            note, joint = "the second model fails with the value of this part", "and"
         # Later parts are tested with the right values of this part: all outputs of its node, since a cut that needs one
         # of them would compute all.
+        values = _select_arrays(located.expected or {})
         matched = self.matches.different | self.matches.close
-        counterparts = {name: matched[name] for name in written if name in matched}
-        arrays = compute(self._first, self._good, self.matches.runs[0], counterparts.values()) or {}
-        self._right_values = self._right_values | {
-            name: arrays[other] for name, other in counterparts.items() if other in arrays
-        }
+        others = {name: matched[name] for name in written if name in matched and name not in values}
+        arrays = compute(self._first, self._good, self.matches.runs[0], others.values()) or {}
+        values |= {name: arrays[other] for name, other in others.items() if other in arrays}
+        self._right_values = {**self._right_values, **values}
         if may_be_cause and self._does_run(self._ends, self._right_values):
+            return located._replace(case=replace(case, note=f"{note}, {joint} runs with the right value"))
+        if is_of_run and not self._does_run(case.outputs, self._inputs):
             return located._replace(case=replace(case, note=note))
         return None
 

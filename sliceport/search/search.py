@@ -192,7 +192,7 @@ class Search:
                 f"rounding decides: the inputs of {self._graph.nodes[node]} on {self._bad.engine.name} are right "
                 f"within the tolerance, and {self._good.engine.name} computes the same output from them"
             )
-            self.best = replace(best, note=self._note)
+            self.best = replace(best, note=self._note, is_rounding=True)
 
     def _shrink(
         self, list_items: Callable[[Case], Sequence[_Item]], remove: Callable[[Sequence[_Item]], bool], most_pieces: int
@@ -343,7 +343,7 @@ class Search:
         failure = None if case is None else self._failure_of(case)
         if case is None or failure is None:
             return False
-        self.best = replace(case, failure=failure, note=self._note)
+        self.best = replace(case, failure=failure, note=self._note, is_rounding=bool(self._note))
         return True
 
     def _failure_of(self, case: Case) -> Failure | None:

@@ -90,8 +90,8 @@ class OutputDiff:
         name: Its name.
         element: Its element type, `sequence` or `nothing`; empty if the two values are different and not both tensors.
         shape: Its sizes; for a sequence, the number of its elements.
-        status: `equal` bit for bit, `close` within the tolerance, `different`, or `untested` if the expected values
-            would also accept the output of a wrong model.
+        status: `equal` bit for bit, `close` within the tolerance, `different`, `rounding` if close values decide that
+            it is different, or `untested` if the expected values would also accept the output of a wrong model.
         kind: The kind of the difference; empty unless the output is different.
         detail: The first difference, or the reason why the output is untested, as the end of a sentence; otherwise
             empty.
@@ -108,7 +108,7 @@ class OutputDiff:
     name: str
     element: str = ""
     shape: tuple[int, ...] = ()
-    status: Literal["equal", "close", "different", "untested"] = "equal"
+    status: Literal["equal", "close", "different", "rounding", "untested"] = "equal"
     kind: Kind | Literal[""] = ""
     detail: str = ""
     tolerance: Tolerance = EXACT

@@ -17,6 +17,8 @@ from onnx_ops.empty_sizes import find_product_effects
 from sliceport.defects.defect import version_key
 
 NEEDS_1_29 = pytest.mark.skipif(version_key(ort.__version__) < (1, 29), reason="integers are unwritten, too")
+BEFORE_FIXES = {"onnxruntime": "1.31.1"}
+"""The last version with each defect of an empty product."""
 SENTINEL = 7
 
 
@@ -140,7 +142,9 @@ PRODUCTS = {
 def test_open_sizes_with_an_effect_are_named(name: str) -> None:
     inputs, nodes, effects = PRODUCTS[name]
     model = parse(f"({inputs}) => (y) {{ {nodes} }}", 13)
-    findings = sliceport.check(model, engines=["onnxruntime-cpu", "onnxruntime-cpu-optimized"]).findings
+    findings = sliceport.check(
+        model, engines=["onnxruntime-cpu", "onnxruntime-cpu-optimized"], engine_versions=BEFORE_FIXES
+    ).findings
     assert {one.kind for one in findings} <= {"fragile"}
     details = [f"{effect} where '{size}' is 0" for size, effect in effects.items()]
     assert sorted(one.detail for one in findings) == sorted(details)
@@ -163,7 +167,7 @@ def test_open_sizes_with_an_effect_are_named(name: str) -> None:
 @pytest.mark.parametrize("sizes", ["1,2,k", "2,k"])
 def test_a_batch_of_unknown_size_is_not_named(sizes: str) -> None:
     graph = f"(float[{sizes}] x, float[b,k,4] z) => (y) {{ u = Concat<axis = 0>(z, z)  y = MatMul(x, u) }}"
-    assert not sliceport.check(parse(graph, 13)).findings
+    assert not sliceport.check(parse(graph, 13), engine_versions=BEFORE_FIXES).findings
 
 
 def test_carried_value_of_a_loop_does_not_decide_whether_the_body_runs() -> None:
@@ -172,7 +176,7 @@ def test_carried_value_of_a_loop_does_not_decide_whether_the_body_runs() -> None
     body = f"b (int64 i, bool c, float[1] p) => (c_out, p_out, q) {{ {nodes} }}"
     loop = f"r = Relu(v)  w, y = Loop<body = {body}>(, go, r)"
     graph = f"(float[n,3] x, float[2,3] z, bool go, float[1] v) => (w, y) {{ {loop} }}"
-    (finding,) = sliceport.check(parse(graph, 13)).findings
+    (finding,) = sliceport.check(parse(graph, 13), engine_versions=BEFORE_FIXES).findings
     assert (finding.kind, finding.detail) == ("fragile", "right only where 'n' is 2")
 
 
@@ -187,10 +191,10 @@ def test_concat_of_an_open_batch_with_a_constant_is_fragile() -> None:
     with pytest.raises(Exception, match="concat axis dimensions must match"):
         session.run(None, data | {"x": np.ones((1, 3), np.float32)})
     for sizes, axis in (("2,3", 0), ("n,3", 1), ("m,3", 1), ("0,3", 0), ("n,k", -1)):
-        assert not sliceport.check(parse(graph.format(sizes, axis), 13)).findings
+        assert not sliceport.check(parse(graph.format(sizes, axis), 13), engine_versions=BEFORE_FIXES).findings
     known = sliceport.check(fragile, input_shapes={"x": (0, 3)}).findings
     assert [(one.kind, one.detail) for one in known] == [("invalid", "axis 0 has sizes 0 and 2")]
     of_unknown_rank = (
         "(float[n,3] x, float[2,3] z, int64[k] s) => (y) { u = Reshape(z, s)  y = Concat<axis = 1>(x, u) }"
     )
-    assert not sliceport.check(parse(of_unknown_rank, 13)).findings
+    assert not sliceport.check(parse(of_unknown_rank, 13), engine_versions=BEFORE_FIXES).findings

@@ -50,8 +50,8 @@ def test_hardened_node_is_built_in_and_keeps_its_names() -> None:
     report = harden(model)
     (change,) = report.changes
     defects = [{"id": "new axis and shrink with entries left out", "reason": change.defects[0].reason}]
-    expected = {"node": "row", "op": "StridedSlice", "replacement": "StridedSlice", "defects": defects}
-    assert report.to_json()["changes"] == [expected]
+    expected = {"node": "row", "op": "StridedSlice", "replacement": "StridedSlice", "defects": defects, "obstacle": ""}
+    assert report.to_json()["changes"] == [expected | {"is_fragile": False}]
     assert not report.extension
     assert report.is_complete
     (op,) = [op for op in model.get_ordered_ops() if op.get_friendly_name() == "row"]

@@ -11,6 +11,8 @@ from typing import Generic, TypeVarTuple
 import onnx
 from pass_cases.examples import OPSET, build_model
 
+from onnx_ops.passes.reshape_fusion import WOULD_FAIL
+
 Model = str | partial[onnx.ModelProto] | onnx.ModelProto
 """A model, or how to build it."""
 Reason = TypeVarTuple("Reason")
@@ -153,6 +155,27 @@ FIRES: Cases[()] = Cases(
                 "y = Add(s, [0])",
                 outputs="y t",
             ),
+        ),
+        "fold size beside an open one": (
+            "fold",
+            "s = Shape(x[n, 6]); a = Gather(s, [0]); b = Gather(s, [1]); t = Concat(a, b, axis=0); "
+            "y = Reshape(Reshape(x, t), [-1])",
+        ),
+        "fold size beside two open ones and a 0": (
+            "fold",
+            "s = Shape(x[n, m, 6, k]); a = Gather(s, [1]); b = Gather(s, [2]); c = Gather(s, [3]); "
+            "t = Concat([0], a, b, c, axis=0); y = Reshape(Reshape(x, t), [-1])",
+        ),
+        "fold size in a shape that fails at size 0 anyway": (
+            "fold",
+            "s = Shape(x[n, 6, h, w]); a = Unsqueeze(Gather(s, 0), [0]); b = Unsqueeze(Gather(s, 1), [0]); "
+            "c = Unsqueeze(Mul(Gather(s, 2), Gather(s, 3)), [0]); t = Concat(a, b, c, axis=0); "
+            "y = Reshape(Reshape(x, t), [-1])",
+        ),
+        "chain in a shape without a 0": (
+            "chain",
+            "s = Shape(x[n, m]); a = Unsqueeze(Gather(s, 1), [0]); t = Concat([-1], a, axis=0); "
+            "y = Reshape(Reshape(x, t), [-1])",
         ),
         "scalar": ("scalar", "y = Gather(x[4, 3], -1, axis=1)"),
         "up Transpose": ("up", "a = Transpose(x[4, 6], perm=[1, 0]); y = Slice(a, [1], [3], [0], [1])"),
@@ -317,6 +340,59 @@ STAYS: Cases[str | None] = Cases(
             "fold",
             "s = Shape(x[n]); e = Sub(s, [1]); y = Slice(x, [0], e)",
             "computed alike for all inputs of the model",
+        ),
+        "fold size beside a 0 and an open one": (
+            "fold",
+            "s = Shape(x[n, m, 6]); a = Gather(s, [1]); b = Gather(s, [2]); t = Concat([0], a, b, axis=0); "
+            "y = Reshape(x, t)",
+            WOULD_FAIL,
+        ),
+        "fold size 0 beside an open one": (
+            "fold",
+            "s = Shape(x[6, n, 0]); a = Gather(s, [1]); b = Gather(s, [2]); t = Concat([6], a, b, axis=0); "
+            "y = Reshape(x, t)",
+            WOULD_FAIL,
+        ),
+        "fold factor of a size": (
+            "fold",
+            "s = Shape(x[n, m, 2, 3]); a = Gather(s, [1]); b = Mul(Gather(s, [2]), [3]); "
+            "t = Concat([0], a, b, axis=0); y = Reshape(x, t)",
+            WOULD_FAIL,
+        ),
+        "fold size beside a copied one": (
+            "fold",
+            "s = Shape(x[n, m, 6]); a = Unsqueeze(Mul(Gather(s, 0), 1), [0]); b = Gather(s, [2]); c = Gather(s, [1]); "
+            "t = Concat(a, b, c, axis=0); y = Reshape(x, t)",
+            WOULD_FAIL,
+        ),
+        "chain of a copied size": (
+            "chain",
+            "s = Shape(x[n, m]); a = Unsqueeze(Gather(s, 1), [0]); t = Concat([0], a, axis=0); y = Reshape(x, t)",
+            WOULD_FAIL,
+        ),
+        "siblings with a copied size": (
+            "siblings",
+            "s = Shape(x[3, n, m]); a = Slice(s, [0], [1], [0], [1]); b = Unsqueeze(Gather(s, 1), [0]); "
+            "c = Slice(s, [2], [3], [0], [1]); t = Concat([3], b, [0], axis=0); y = Reshape(x, t); z = Add(a, c)",
+            WOULD_FAIL,
+        ),
+        "merge with a copied size": (
+            "merge",
+            "s = Shape(x[n, m]); a = Slice(s, [1], [2], [0], [1]); b = Unsqueeze(Gather(s, 1), [0]); "
+            "t = Concat([0], b, axis=0); y = Reshape(x, t); z = Neg(a)",
+            WOULD_FAIL,
+        ),
+        "concat with a copied size": (
+            "concat",
+            "s = Shape(x[n, m]); a = Gather(s, [0]); b = Unsqueeze(Gather(s, 1), [0]); c = Concat(b, [5], axis=0); "
+            "d, e = Split(c, [1, 1]); t = Concat(a, d, axis=0); y = Reshape(x, t)",
+            WOULD_FAIL,
+        ),
+        "identity before a copied size": (
+            "identity",
+            "s = Shape(x[n, m]); a = Gather(s, [0]); b = Slice(s, [0], [2], [0], [1]); "
+            "c = Unsqueeze(Gather(b, 1), [0]); t = Concat(a, c, axis=0); y = Reshape(x, t)",
+            WOULD_FAIL,
         ),
         "scalar of a Shape": ("scalar", "s = Shape(x[n, 3]); y = Gather(s, 0)", None),
         "scalar open": ("scalar", "y = Gather(x[n, 3], 0)", "does not fail at an index out of range"),

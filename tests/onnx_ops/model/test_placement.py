@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -11,11 +9,12 @@ from onnx_models import parse
 
 import sliceport
 from onnx_ops.model.io import from_proto
-from onnx_ops.model.placement import drop_directml_on_cpu
+from onnx_ops.model.placement import adapt_to_placement
 from onnx_ops.passes.harden_directml import harden_for_directml
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.defects.onnxruntime import BELOW_THE_AXIS, FROM_THE_LEAST
-from sliceport.device import CallFailed, Device
+from sliceport.device import CallFailed, Device, HostDied
+from sliceport.engines.engine import Array
 
 CONSTANTS = (
     "<int64[1] i0 = {0}, int64[1] i1 = {1}, int64[1] i2 = {2}, int64[1] m1 = {-1}, int64[2] pads = {1, 1}, "
@@ -79,13 +78,13 @@ def build(nodes: str) -> onnx.ModelProto:
 
 def drops_defect(model: onnx.ModelProto) -> bool:
     (node,) = [each for each in from_proto(model).graph if each.name == "y"]
-    return drop_directml_on_cpu(node, (FROM_THE_LEAST,), lambda value: value.dtype) == ()
+    return adapt_to_placement(node, (FROM_THE_LEAST,), lambda value: value.dtype, lambda _: None) == ()
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_node_is_left_to_the_cpu_exactly_where_the_provider_leaves_it(directml: Device, name: str) -> None:
     model = build(GRAPHS[name])
-    data: dict[str, Any] = {"x": np.ones((2, 3, 4), np.float32), "given": np.zeros(1, np.int64)}
+    data: dict[str, Array] = {"x": np.ones((2, 3, 4), np.float32), "given": np.zeros(1, np.int64)}
     _, nodes = directml.trace_onnx(model.SerializeToString(), data, ["y"])
     (provider,) = [node.provider for node in nodes if node.name == "y"]
     assert drops_defect(model) == (provider == "CPUExecutionProvider")
@@ -148,3 +147,24 @@ def test_long_chain_of_nodes_is_followed() -> None:
         f"{{ v0 = Shape(x)  {nodes}  y = Slice(v3000, s, e, a) }}"
     )
     assert not sliceport.check(model, engines=[ONNXRUNTIME_DML]).findings
+
+
+@pytest.mark.parametrize("sizes", [("2, 3, 4", "5, 3, 4"), ("n, 3, 4", "5, 3, 4")])
+def test_einsum_that_the_provider_fuses_is_fragile(directml: Device, sizes: tuple[str, str]) -> None:
+    first, second = sizes
+    model = parse(
+        f'(float[{first}] x, float[{second}] z) => (float[a, b] y) {{ y = Einsum<equation = "abc,dbc->ad">(x, z) }}'
+    )
+    data = {"x": np.ones((2, 3, 4), np.float32), "z": np.arange(60, dtype=np.float32).reshape(5, 3, 4)}
+    is_fused = "n" not in first
+    with directml.without_retries():
+        if is_fused:
+            (y,) = directml.run_onnx(model.SerializeToString(), data, ["y"])
+            np.testing.assert_allclose(y, np.einsum("abc,dbc->ad", *data.values()))
+        else:
+            with pytest.raises(HostDied):
+                directml.run_onnx(model.SerializeToString(), data, ["y"])
+    (finding,) = sliceport.check(model, engines=[ONNXRUNTIME_DML]).findings
+    (change,) = harden_for_directml(from_proto(model)).changes
+    assert (finding.kind, change.is_fragile) == (("fragile", True) if is_fused else ("defect", False))
+    assert change.replacement == "MatMul"

@@ -133,6 +133,12 @@ class TestGatedSplits:
         after, done = hardened(before)
         assert done == [(None, ["one part gates another"])]
         assert after == ir.serde.serialize_model(from_proto(before))
+        report = harden_for_directml(from_proto(before))
+        assert report.is_complete  # the provider is right while the size is open
+        assert report.changes[0].outcome == (
+            "not fixed, because it splits axis 0 of 'x' evenly, and the size of that axis is not known; "
+            "value_info or fixed sizes of the inputs would tell it"
+        )
 
     def test_known_sizes_of_an_open_axis(self) -> None:
         after, done = hardened(gated(["n", 2], 0, 13, [3, 2], "a", "b"))

@@ -75,7 +75,11 @@ def test_refused_nodes_before_the_end_of_a_search_are_reported(differ: Differ, m
 def test_known_defect_that_a_refusal_hides_is_noted(differ: Differ) -> None:
     defect = MagicMock(id="a defect", reason="it is wrong", is_contested=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OnnxGraph, "find_defects", lambda _, model, __: [defect] if b"Neg" in model.data else [])
+        patch.setattr(
+            OnnxGraph,
+            "find_defects",
+            lambda _, nodes, *__: [defect] if "Neg" in [node.op_type for node in nodes] else [],
+        )
         report = differ("(float[4] x) => (y) { n = Neg (x)  [erf] y = Erf (n) }", refuse("Erf"))
     assert report.notes == ("the model also has a known defect of faulty: a defect (it is wrong)",)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sliceport.verdict.difference import Tolerance, compare_values
-from sliceport.verdict.untested import find_untested
+from sliceport.verdict.untested import excuse_nan, find_untested
 
 NAN, SAME = float("nan"), "it is the same for all inputs"
 
@@ -88,3 +88,13 @@ def test_tolerance_that_exceeds_the_spread_shows_nothing(expected: Any, actual: 
 def test_tolerance_of_the_caller_decides_alone() -> None:
     small, other = np.array([1e-6, 2e-6], np.float32), np.array([2e-6, 1e-6], np.float32)
     assert compare_values("y", other, small, Tolerance(absolute=1e-4)).status == "close"
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "status"),
+    [([NAN, NAN], [1.0, 2.0], "untested"), ([NAN, 1.0], [1.0, 1.0], "different"), ([NAN], [NAN, NAN], "different")],
+)
+def test_number_in_place_of_nothing_but_nan_shows_nothing(expected: Any, actual: Any, status: str) -> None:
+    computed, right = (np.array(values, np.float32) for values in (actual, expected))
+    (output,) = excuse_nan([compare_values("y", computed, right, None)], {"y": right})
+    assert (output.status, bool(output.kind)) == (status, status == "different")
