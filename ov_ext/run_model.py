@@ -45,29 +45,28 @@ def run_model(
     return {name: array for name, array in outputs.items() if array is not None}
 
 
-def _match_inputs(model: ov.Model, names: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]]) -> list[str]:
+def _match_inputs(model: ov.Model, names: Sequence[str], arrays: Mapping[str, npt.NDArray[Any]]) -> Sequence[str]:
     """Return the name from `names` for each input of `model`. OpenVINO drops ONNX inputs that no node reads.
 
     An input may lack its name: OpenVINO also gives inputs no names, or that of another value, as of a Dropout's output.
-    Such inputs are matched by order and, if there are more names than inputs, by element type and shape.
+    If there are as many inputs as names, all are then matched by position, else such inputs by order, type and shape.
 
     Raises:
         ModelError: The names do not fit in exactly one way.
     """
     matches = [next((name for name in names if name in port.get_names()), "") for port in model.inputs]
-    matches = [name if matches.index(name) == i else "" for i, name in enumerate(matches)]
+    if "" not in matches and len(set(matches)) == len(matches):
+        return matches
+    if len(matches) == len(names):
+        return names
     nameless = [port for port, name in zip(model.inputs, matches, strict=True) if not name]
-    rest = [name for name in names if name not in matches]
 
     def fits(port: ov.Output, name: str) -> bool:
         has_shape = port.get_partial_shape().compatible(ov.PartialShape(arrays[name].shape))
         return has_shape and numpy_type(port.get_element_type()) == arrays[name].dtype
 
-    orders = [
-        order
-        for order in combinations(rest, len(nameless))
-        if len(order) == len(rest) or all(map(fits, nameless, order))
-    ]
+    rest = combinations([name for name in names if name not in matches], len(nameless))
+    orders = [order for order in rest if all(map(fits, nameless, order))]
     if len(orders) != 1:
         raise ModelError(f"OpenVINO reads {len(matches)} inputs, but the model has {len(names)}.")
     unmatched = iter(orders[0])

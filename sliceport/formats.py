@@ -38,6 +38,10 @@ class Changes(Protocol):
     def is_changed(self) -> bool:
         """Whether the model was changed at all."""
 
+    @property
+    def summary(self) -> str:
+        """The numbers of changes, on one line."""
+
     def to_json(self) -> dict[str, Any]:
         """Return the changes as JSON values."""
 
@@ -70,6 +74,11 @@ class Result:
         """Whether `is_written` is true and every node that needs a change was changed."""
         return self.is_written and self.changes.is_complete
 
+    @property
+    def summary(self) -> str:
+        """The verdict of the verification or, without one, the numbers of changes, on one line."""
+        return self.changes.summary if self.verification is None else self.verification.summary
+
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
         result = {"schema_version": 1} | self.changes.to_json()
@@ -79,7 +88,7 @@ class Result:
         return result | verification | {"notes": [*result.get("notes", ()), *verification["notes"]]}
 
     def __repr__(self) -> str:
-        return f"<Result: {self.text().rpartition(chr(10))[2]}>"  # the last line, which is a summary
+        return f"<Result: {self.summary}>"
 
     def _repr_html_(self) -> str:
         from html import escape  # only notebooks need this module

@@ -149,6 +149,11 @@ class Hardening:
             for change in self.changes
         ]
         lines = format_findings([*changes, *(node.to_finding() for node in self.invalid)], verbose=verbose)
+        return "\n".join([*self.notes, *lines, self.summary])
+
+    @property
+    def summary(self) -> str:
+        """The numbers of nodes by outcome, on one line."""
         rewritten = sum(change.replacement is not None for change in self.changes)
         version = self.version.partition("-")[0]  # OpenVINO appends its commit after a hyphen
         reason = state_reason(self.target) if self.is_form else f"with a defect of {self.target} {version}"
@@ -156,7 +161,7 @@ class Hardening:
         if self.changes:
             summary += f": {rewritten} rewritten, {len(self.changes) - rewritten} not fixed"
         ending = f"; the model needs {self.extension} now" if self.extension else ""
-        return "\n".join([*self.notes, *lines, f"{summary}{format_invalid_count(self.invalid)}{ending}"])
+        return f"{summary}{format_invalid_count(self.invalid)}{ending}"
 
     def __str__(self) -> str:
         return self.text()

@@ -110,7 +110,7 @@ def format_issue(title: str, versions: str, sections: Mapping[str, Iterable[str]
     return "\n".join([f"# {title}\n", f"{versions}\n", *bodies])
 
 
-def example_shapes(shapes: Mapping[str, Dims | None]) -> str:
+def example_shapes(shapes: Mapping[str, Sequence[object] | None]) -> str:
     """Return the option `input_shapes` with an example for each open size. Equal symbols have equal examples.
 
     >>> example_shapes({"x": ("batch", 3)})

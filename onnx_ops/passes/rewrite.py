@@ -109,8 +109,16 @@ class Rewriting:
         if verbose:
             for name, nodes in self.skipped.items():
                 findings += [(node.op, node.node, f"skipped by {name}: {node.reason}") for node in nodes]
-        counts = f"slicing nodes: {self.before} before, {self.after} after{format_invalid_count(self.invalid)}"
-        return "\n".join([*format_findings(findings, verbose=verbose), counts])
+        return "\n".join([*format_findings(findings, verbose=verbose), self._slicing_counts])
+
+    @property
+    def _slicing_counts(self) -> str:
+        return f"slicing nodes: {self.before} before, {self.after} after{format_invalid_count(self.invalid)}"
+
+    @property
+    def summary(self) -> str:
+        """The numbers of nodes before and after, on one line."""
+        return self._slicing_counts
 
 
 def rewrite(model: ir.Model, passes: Sequence[str] = BY_DEFAULT) -> Rewriting:

@@ -50,9 +50,13 @@ class Simplification(Rewriting):
     def text(self, *, verbose: bool = False) -> str:
         """Format the report for people; see `Rewriting.text`."""
         failed = [f"{name} is left out: {reason}" for name, reason in self.left_out.items()]
+        return "\n".join([*failed, super().text(verbose=verbose), self.summary])
+
+    @property
+    def summary(self) -> str:
+        """The numbers of nodes before and after, on one line."""
         taking_part = f", with {' and '.join(self.optimizers)}" if self.optimizers else ""
-        counts = f"all nodes: {self.all_before} before, {self.all_after} after{taking_part}"
-        return "\n".join([*failed, super().text(verbose=verbose), counts])
+        return f"all nodes: {self.all_before} before, {self.all_after} after{taking_part}"
 
 
 def simplify(

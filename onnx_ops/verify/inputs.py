@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -174,8 +175,8 @@ def _list_bounds(node: ir.Node, position: int, dims: Sequence[int | None]) -> li
 def find_size_factors(model: ir.Model) -> list[int]:
     """Return the product of the strides on a path through a model, if it is not 1, and then sizes that the model names.
 
-    The sizes are those in constant shapes of Reshape and Expand, and of constants that a node adds to or multiplies
-    with a value; the most frequent ones come first.
+    The sizes are those in constant shapes of Reshape and Expand, their products, and those of constants that a node
+    adds to or multiplies with a value. The most frequent ones come first.
     """
     scales: dict[ir.Value | None, int] = {}
     named: Counter[int] = Counter()
@@ -190,8 +191,10 @@ def find_size_factors(model: ir.Model) -> list[int]:
         scales |= dict.fromkeys(node.outputs, scale)
         for elements in constants:
             if elements is not None and node.op_type in ("Reshape", "Expand"):
-                named.update(int(size) for size in elements.flat if elements.dtype == np.int64 and size > 1)
+                sizes = [int(size) for size in elements.flat if elements.dtype == np.int64 and size > 1]
+                named.update([*sizes, prod(sizes)])  # a size may be split into all of them
             elif elements is not None and node.op_type in ("Add", "Mul", "Where", "Concat"):
                 named.update(size for size in elements.shape if size > 1)
     largest = max(scales.values(), default=1)
+    del named[1]
     return [*([largest] if largest > 1 else []), *(size for size, _ in named.most_common(_MAX_FACTORS))]

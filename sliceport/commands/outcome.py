@@ -75,7 +75,7 @@ def outcome_of_change(result: Result, output: Path, list_changes: Callable[[], l
 
     return Outcome(
         is_clean=result.is_clean,
-        summary=lambda: result.text().strip().rpartition("\n")[2],  # the last line
+        summary=lambda: result.summary,
         to_json=result.to_json,
         text=lambda verbose, _: result.text(verbose=verbose),
         list_findings=list_findings,

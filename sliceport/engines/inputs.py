@@ -24,8 +24,8 @@ ATTEMPTS = len(_BOUNDS)
 """The number of ranges of random integers, which are tried until a model runs."""
 _KEEPS_INDICES = (0, 1, 4)
 """The attempts in which an input that indexes has a range of its own. Attempt 4 is for masks beside indices."""
-_AT_FIRST_SIZES, _AT_OTHER_SIZES = range(ATTEMPTS), (0, 4)
-"""The attempts at the first choice of sizes, and at later ones."""
+_AT_FIRST_SIZES, _AT_OTHER_SIZES = (0, 1, 4, 2, 3), (0, 4)
+"""The attempts at the first choice of sizes, the most telling ones first, and at later choices."""
 _SECONDS = 60.0
 """The time after which no further sizes are tried."""
 _MORE_SEEDS = 2
@@ -91,7 +91,7 @@ class DeclaredInput:
         dims: Its sizes: a number, or for an open size a symbol or None; None for an open rank.
         bounds: For an input that indexes an axis or counts, the bounds of random integers, the upper one exclusive.
         constants: The constants that the model compares the input with. If the input has one element, it takes each of
-            them in turn as the seed grows, and then a random value.
+            them in turn as the seed grows, and then a random value. In attempt 4, it takes the first one.
         total: The sum of the elements, if they are the sizes of parts.
     """
 
@@ -145,7 +145,8 @@ def make_inputs(
                 start, end = max(model_input.bounds[0], attempt % 4), model_input.bounds[1]
             shape = _choose_shape(model_input, shapes)
             array = random_array(model_input.dtype, shape, random, start, max(end, start + 1))  # never an empty range
-            choice = (seed + attempt) % (len(model_input.constants) + 1)
+            # At most sizes, there are only attempts 0 and 4. One of them has the first constant, whatever the seed.
+            choice = (seed + attempt) % (len(model_input.constants) + 1) if attempt < 4 else 0
             if array.size == 1 and choice < len(model_input.constants):
                 array = np.full_like(array, model_input.constants[choice])
             if model_input.total is not None and array.size and attempt in _KEEPS_INDICES:
@@ -265,7 +266,7 @@ def describe_failed_search(side: Side, found: FoundInputs, arrays: Mapping[str, 
     """Return a sentence about a model that runs on no inputs: what was tried, the failure, and the options to give."""
     assert isinstance(found.result, Failure)
     chosen, drawn = found.sizes.chosen, {name: array for name, array in found.arrays.items() if name not in arrays}
-    tried = phrase_for_shapes(found.sizes.given)
+    tried = phrase_for_shapes({name: shape for name, shape in found.sizes.given.items() if name not in arrays})
     if chosen:
         tried += f" with {'; '.join(f'{name} {list(shape)}' for name, shape in chosen.items())}"
         tried += f" or with {count_of(found.tried - 1, 'other choice')} of sizes and values" * (found.tried > 1)
@@ -274,9 +275,7 @@ def describe_failed_search(side: Side, found: FoundInputs, arrays: Mapping[str, 
         tried += f" for {list_names(drawn)}"
     # Integers are more likely to be at fault than floats.
     name = next((name for name, array in drawn.items() if "int" in array.dtype.name), next(iter(drawn), ""))
-    declared = {name: found.sizes.declared[name] or () for name in chosen}
-    example = {name: [dim if isinstance(dim, int | str) else None for dim in dims] for name, dims in declared.items()}
-    options = [example_shapes(example)] if chosen else []
+    options = [example_shapes({name: found.sizes.declared[name] for name in chosen})] if chosen else []
     options += [spell(f"inputs={{{name!r}: …}}", f"--input {name}=FILE.npy")] if drawn else []
     advice = f"; give {' or '.join(options)}" if options else ""
     return f"{side.engine.name} does not run {title}{tried} ({found.result.message}){advice}."
@@ -307,7 +306,8 @@ def more_inputs(
     """Yield further inputs for a model that runs with these shapes, to show more of what it computes.
 
     At first, only the seeds differ. Then, random arrays of floats are scaled, and replaced by ramps, sparse arrays,
-    images in 0 to 1 and in 0 to 255, and waves. The caller's arrays are kept. A model need not run on all of these.
+    images in 0 to 1 and in 0 to 255, and waves. Integers of 16 bits and more become larger. A model need not run on all
+    of these.
 
     Args:
         model: The model.
@@ -324,19 +324,19 @@ def more_inputs(
     for other in range(1, _MORE_SEEDS + 1):
         yield model.make_inputs(arrays, shapes, seed + other, attempt)
     base = model.make_inputs(arrays, shapes, seed, attempt)
-    drawn = [name for name, array in base.items() if name not in arrays and _is_float(array.dtype)]
-    for change in _CHANGES if drawn else ():
+    drawn = {name: array for name, array in base.items() if name not in arrays}
+    floats = {name: array for name, array in drawn.items() if "float" in array.dtype.name}
+    for change in _CHANGES if floats else ():
         changed = {}
-        for position, name in enumerate(drawn, 1):
-            array = base[name]
-            values = change(array.astype(np.float64), np.linspace(-1, 1, array.size).reshape(array.shape))
+        for position, (name, array) in enumerate(floats.items(), 1):
             # Inputs of one element, such as two limits of a range, ascend with their position.
-            changed[name] = np.asarray(values * (position if array.size == 1 else 1)).astype(array.dtype)
+            wide = np.full(array.shape, position / 2) if array.size == 1 else array.astype(np.float64)
+            values = change(wide, np.linspace(-1, 1, array.size).reshape(array.shape))
+            changed[name] = np.asarray(values).astype(array.dtype)
         yield {**base, **changed}
-
-
-def _is_float(dtype: np.dtype[Any]) -> bool:
-    return "float" in dtype.name
+    integers = {name: array for name, array in drawn.items() if array.dtype in (np.int16, np.int32, np.int64)}
+    for factor in (10, 100) if integers else ():
+        yield {**base, **{name: array * factor for name, array in integers.items()}}
 
 
 _CHANGES = (

@@ -86,14 +86,19 @@ class Verification:
             "input_shapes": {name: list(shape) for run in self.runs[:1] for name, shape in run.chosen_shapes.items()},
         }
 
+    @property
+    def summary(self) -> str:
+        """The first difference, or the sentence about a verification without differences."""
+        if self.differences:
+            return self.differences[0].message
+        outputs = {name for run in self.runs for name in run.outputs}
+        is_told = not self.runs or bool(outputs - self.untested.keys())
+        return self.equality if is_told else "no output was verified, because none shows anything"
+
     def __str__(self) -> str:
-        results = [difference.message for difference in self.differences]
-        if not results:
-            outputs = {name for run in self.runs for name in run.outputs}
-            is_told = not self.runs or bool(outputs - self.untested.keys())
-            results = [self.equality if is_told else "no output was verified, because none shows anything"]
+        differences = [difference.message for difference in self.differences[1:]]
         untested = [f"output {name!r} is untested, because {reason}" for name, reason in self.untested.items()]
-        return "\n".join([*results, *untested, *self.notes])
+        return "\n".join([self.summary, *differences, *untested, *self.notes])
 
 
 NOTHING_CHANGED = Verification((), (), equality="nothing to change, and nothing to compare")

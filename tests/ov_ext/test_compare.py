@@ -116,7 +116,9 @@ def test_known_defects_are_blamed_on_their_engine(tmp_path: Path) -> None:
     blamed = set()
     for (name, _), line in zip(cases, done.stdout.splitlines(), strict=True):
         code, comparisons = json.loads(line)
-        assert code == (0 if all(c["status"] == "equal" for c in comparisons) else 1)
+        assert code == (0 if all(c["status"] in ("equal", "folded", "accepted") for c in comparisons) else 1), (
+            comparisons
+        )
         for comparison in comparisons:
             if comparison["executor"] in ("ov_ext", "dml-emulator"):
                 assert comparison["status"] == "equal", comparison

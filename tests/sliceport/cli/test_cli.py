@@ -382,9 +382,13 @@ class TestCompare:
         np.save(tmp_path / "x.npy", np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
         invoke("compare", models / f"{name}.onnx", "--input", f"x={tmp_path / 'x.npy'}")
 
-    @pytest.mark.parametrize("command", ["lower", "compare"])
-    def test_open_shapes_are_asked_for_once(self, invoke: Invoke, models: Path, command: str) -> None:
-        out = invoke(command, models / "rule_symbolic.onnx", code=1).out
+    def test_open_shapes_are_chosen(self, invoke: Invoke, models: Path) -> None:
+        printed = invoke("compare", models / "rule_symbolic.onnx", "--format", "json")
+        assert "sizes: x 2,23,8 (chosen; --input-shapes x:… for others)" in printed.err
+        assert "--input-shapes x:2,23,8" in json.loads(printed.out)["command"]
+
+    def test_open_shapes_are_asked_for_once(self, invoke: Invoke, models: Path) -> None:
+        out = invoke("lower", models / "rule_symbolic.onnx", code=1).out
         assert out.count("refused: ") == 2
         assert out.count(f"open: give sizes, as in {join(['--input-shapes', 'x:1,16,8'])} (an example).") == 1
 

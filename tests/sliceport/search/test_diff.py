@@ -243,6 +243,15 @@ def test_bodies_are_entered(differ: Differ, fault: Fault, name: str, scope: str)
     assert part_of(report).case.scope == (scope,)
 
 
+def test_loop_whose_count_and_condition_have_an_axis_is_entered(differ: Differ) -> None:
+    """Paddle2ONNX writes a count of shape [1]."""
+    graph = BODIES.replace("int64 three", "int64[1] three")
+    other = graph.replace("bool go", "bool[1] go").replace("(int64 i, bool c,", "(int64[1] i, bool[1] c,")
+    for each in (graph, other):
+        report = differ(each, swap("l2", "Cos"), inputs={"yes": np.array(True)})
+        assert (names(report), part_of(report).case.scope) == (["l2"], ("Loop 'loop', iteration 0",))
+
+
 def test_node_of_a_body_that_only_fails_in_its_loop_is_noted(differ: Differ) -> None:
     """An engine may compile a body for sizes that the Loop does not keep."""
 
@@ -725,6 +734,19 @@ def test_wrong_node_is_found_beside_a_narrower_type(differ: Differ) -> None:
 def test_type_that_the_caller_asks_for_is_kept() -> None:
     given = side.Side(CPU_PLUGIN, {"precision": "bf16"})
     assert given.in_declared_types() == given
+
+
+@pytest.mark.parametrize("engine", [CPU_PLUGIN, EVALUATE], ids=lambda engine: engine.name)
+def test_onnx_input_that_openvino_renames_is_found_beside_one_that_it_drops(
+    engine: WholeModels, tmp_path: Path
+) -> None:
+    """OpenVINO gives the input of a Dropout the name of the Dropout's output."""
+    pytest.importorskip("openvino")
+    path = save("(bool c, float[N,2] x, float[3] u) => (y, z) { y = Dropout (x)  z = Exp (y) }", tmp_path / "m.onnx")
+    assert diff(path, on=engine.name).is_equal
+    path = save("(float[2] c, float[2] x) => (y, z) { y = Dropout (x)  z = Exp (y) }", tmp_path / "m.onnx")
+    report = diff(path, on=engine.name)
+    assert report.failures[0].message == "OpenVINO reads 1 inputs, but the model has 2"
 
 
 def test_optimizer_is_blamed_beside_those_that_the_caller_disabled() -> None:
