@@ -17,6 +17,7 @@ from onnx_models import parse, save
 from onnx_ops.engines import ONNXRUNTIME_CPU
 from onnx_ops.runtime import session
 from onnx_ops.verify.onnx_graph import OnnxGraph
+from onnx_ops.verify.verify import verify_rewriting
 from sliceport import diff
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.side import read_side
@@ -165,19 +166,36 @@ def test_custom_operators_run(custom: Path, library: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("diff", "{model}", "--on", "onnxruntime-cpu"),
-        ("rewrite", "{model}", "-o", "{out}", "--verify"),
-        ("harden", "{model}", "-o", "{out}", "--target", "portable", "--verify"),
-        ("compare", "{model}", "--executors", "dml-emulator"),
-    ],
+    [("diff", "--on", "onnxruntime-cpu"), ("compare", "--executors", "dml-emulator")],
+    ids=lambda words: words[0],
 )
-def test_commands_take_custom_operators(
+def test_comparisons_take_custom_operators(words: tuple[str, ...], custom: Path, library: Path, invoke: Invoke) -> None:
+    command, *options = words
+    assert "my.domain" in invoke(command, custom, *options, code=2).err
+    invoke(command, custom, *options, "--custom-ops", library)
+
+
+@pytest.mark.parametrize("words", [("rewrite",), ("harden", "--target", "portable")], ids=lambda words: words[0])
+def test_verifications_take_custom_operators_or_leave_them_out(
     words: tuple[str, ...], custom: Path, library: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
-    command = [word.format(model=custom, out=tmp_path / "o.onnx") for word in words]
-    assert "my.domain" in invoke(*command, code=2).err
-    invoke(*command, "--custom-ops", library)
+    command = (*words, custom, "--verify", "--overwrite", "-o", tmp_path / "o.onnx")
+    without = "compared without the nodes of custom operators, on random values in place of their outputs, "
+    assert without in invoke(*command).out
+    assert without not in invoke(*command, "--custom-ops", library).out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("y = Slice (f, s, n, a)", "y = Slice (f, s, e, a)", "output 'y' differs"),
+        ("Foo (x)", "Foo (v)  v = Neg (x)", "output 'f, input 0' differs"),
+    ],
+)
+def test_change_beside_custom_operators_is_compared(old: str, new: str, message: str) -> None:
+    before, after = (parse(text, **{"my.domain": 1}) for text in (CUSTOM, CUSTOM.replace(old, new)))
+    result = verify_rewriting(before, after)
+    assert message in result.to_json()["differences"][0]
 
 
 def test_library_that_cannot_be_loaded_is_named(custom: Path, invoke: Invoke, tmp_path: Path) -> None:
