@@ -33,6 +33,7 @@ from planted_faults import (
 from platforms import ended_by
 
 from onnx_ops.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
+from onnx_ops.verify.onnx_graph import OnnxGraph
 from ov_ext.engines import CPU_PLUGIN, EVALUATE, WholeModels
 from sliceport.engines import side
 from sliceport.engines.registry import engines
@@ -335,6 +336,21 @@ def test_optimizer_is_named(tmp_path: Path) -> None:
 def test_defect_of_a_node_that_an_optimizer_removed_is_named(tmp_path: Path) -> None:
     report = compare_models(DROPPED, "(float[6] x) => (y) { [i] a = Neg (x)  [n] y = Neg (a) }", tmp_path)
     assert [defect.id for defect in part_of(report).defects] == ["steps without axes over whole axes"]
+
+
+def test_defect_that_only_a_part_has_is_not_named() -> None:
+    """A part knows the size of the indices, and the model does not."""
+    text = """(float[2,4] x) => (y) <int64[1] start = {9}, int64[1] end = {99}, int64[1] axis = {1}> {
+        h = NonZero (x)  [s] y = Slice (h, start, end, axis)
+    }"""
+    graph = OnnxGraph(parse(text))
+    part = OnnxGraph(onnx.ModelProto.FromString(graph.cut([1], ["y"], {"h": np.ones((2, 8), np.int64)}, {}).data))
+    defects = [
+        [defect.id for defect in each.find_defects(each.nodes, shapes, "onnxruntime-dml")]
+        for each, shapes in ((part, {"h": (2, 8)}), (graph, {"x": (2, 4)}))
+    ]
+    assert defects == [["nothing is selected"], []]
+    assert part.find_defects([graph.nodes[0]], {"h": (2, 8)}, "onnxruntime-dml") == []
 
 
 def run_saved(folder: Path) -> subprocess.CompletedProcess[str]:
