@@ -252,6 +252,16 @@ def test_failure_alone_and_in_a_body_is_noted_together(differ: Differ) -> None:
     assert notes[1].startswith("the engine's message names Exp 'a0'")
 
 
+def test_body_that_runs_in_its_node_alone_is_not_blamed_for_a_difference(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        if "pick" not in {node.name for node in proto.graph.node}:
+            refuse("Exp")(proto)
+        swap("a1", "Sub")(proto)
+
+    report = differ(f"{BODIES.partition('half')[0]} [scale] y = Mul (p, x) }}", fault, inputs={"yes": np.array(True)})
+    assert (names(report), part_of(report).case.scope) == (["pick"], ())
+
+
 SCAN = """(float[2] start, float[3,2] x) => (last, all) {
     [scan] last, all = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] v) => (t, u) {
         [s0] w = Mul (v, v)  [s1] t = Add (s, w)  [s2] u = Identity (t) }> (start, x)
