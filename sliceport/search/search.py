@@ -333,15 +333,24 @@ class Search:
         if outputs is None:  # by default, the values that the rest of the path reads, and the targets
             outputs = find_frontier(self._graph, set(numbers), self._path, self._targets)
         case = make_case(self._graph, numbers, outputs, values) if numbers else None
-        failure = None if case is None else self._failure_of(case)
+        result = () if case is None else self._compare(case)
+        if case is not None and isinstance(result, Failure) and not self._failure.is_of_run:
+            # The whole model runs: perhaps only the rest of it determines the sizes of the inputs of this part.
+            fixed = replace(case, has_fixed_shapes=True)
+            case, result = (case, ()) if fixed.model == case.model else (fixed, self._compare(fixed))
+        failure = None if case is None else self._select_failure(case, result)
         if case is None or failure is None:
             return False
         self.best = replace(case, failure=failure, note=self._note)
         return True
 
     def _failure_of(self, case: Case) -> Failure | None:
-        """Return the failure of a case, or None. A failed run must be like that of the model, in a body of its kind."""
-        result, is_part = self._compare(case), case.graph is self._graph
+        """Return the failure of a case, or None; see `_select_failure`."""
+        return self._select_failure(case, self._compare(case))
+
+    def _select_failure(self, case: Case, result: tuple[OutputDiff, ...] | Failure) -> Failure | None:
+        """Return the failure in a result of a case if it is like that of the model, or in a body of its kind."""
+        is_part = case.graph is self._graph
         if isinstance(result, Failure):
             is_alike = result.is_like(self._failure) if is_part else result.kind == self._failure.kind
             return result if is_alike else None

@@ -84,6 +84,18 @@ def test_model_of_one_node_that_is_right_without_its_other_output_is_named(diffe
     assert names(report) == ["a"]
 
 
+def test_part_that_runs_only_with_known_sizes_gets_them(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        swap("b", "Neg")(proto)
+        (value, *_) = proto.graph.input
+        if value.name != "x" and not all(dim.dim_value for dim in value.type.tensor_type.shape.dim):
+            raise ModelError("an input within the model has an open size")
+
+    report = differ("(float[N] x) => (y) { [a] a = Exp (x)  [b] b = Sin (a)  [c] y = Tanh (b) }", fault, open_sizes=4)
+    assert names(report) == ["b"]
+    assert part_of(report).case.has_fixed_shapes
+
+
 def test_fault_of_siblings_is_found_with_both(differ: Differ) -> None:
     """The fault does not occur in a model that lacks the other output."""
 
