@@ -63,7 +63,6 @@ class Search:
         self._relevant = {name for i in self._path for name in graph.nodes[i].writes}
         self._suspects: Sequence[int] = ()  # the nodes that may be the first one that fails
         self._note = ""  # the note of the best case
-        self._needs_other_outputs = False  # whether the output is right in a model without the other outputs
         self.best: Case | None = None
 
     def run(self) -> Case | None:
@@ -131,7 +130,7 @@ class Search:
         graph = self._graph
         if not self._path:  # an input or a constant is the output
             return False
-        self._targets, self._needs_other_outputs = list(graph.outputs), not self._failure.is_of_run
+        self._targets = list(graph.outputs)
         self._path = find_ancestors(graph, self._targets, self._inputs)
         if self._inputs.keys() != set(graph.inputs):
             return self._try_part(self._path, self._inputs)
@@ -145,12 +144,8 @@ class Search:
 
         Each case has the outputs of the node. The engine `good` computes the inputs of a case from the values `known`.
         """
-        tried: set[int] = set()
-        for steps in range(_MAX_STEPS + 1):
-            numbers = find_predecessors(self._graph, number, steps)
-            if numbers == tried:
-                return False
-            tried = numbers
+        groups = (frozenset(find_predecessors(self._graph, number, steps)) for steps in range(_MAX_STEPS + 1))
+        for numbers in dict.fromkeys(groups):
             boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
             if boundary is not None and self._try_part(sorted(numbers), boundary, self._graph.nodes[number].writes):
                 return True
@@ -167,32 +162,30 @@ class Search:
         if self.best.failure.is_of_run:
             if len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
                 self._try_predecessors(self.best.numbers[-1], self.best.values)
-        elif self._needs_other_outputs:
-            self._shrink(_list_right_outputs, self._remove_outputs, len(self.best.outputs))
+        elif self._targets == [self._failure.output]:
+            self._reduce_to_one_output()
         else:
-            self._reduce_to_one_output(self.best)
+            self._shrink(_list_right_outputs, self._remove_outputs, len(self.best.outputs))
         # If rounding decides, the errors of many nodes add up, so that removing small pieces would not succeed.
         self._shrink(lambda best: best.numbers, self._remove, _MAX_PIECES if self._note else len(self.best.numbers))
 
-    def _reduce_to_one_output(self, best: Case) -> None:
+    def _reduce_to_one_output(self) -> None:
         """Try the node that differs with a few nodes before it, then its output alone. Note if rounding decides."""
-        node = next(i for i in best.numbers if best.failure.output in self._graph.nodes[i].writes)
-        needs_few_nodes = self._try_predecessors(node, best.values)
-        best = self.best or best
-        if len(best.outputs) > 1:  # the failing output alone, unless the failure needs the other outputs
-            self._try_part(best.numbers, best.values, [best.failure.output])
-            best = self.best or best
-        ancestors = set(find_ancestors(self._graph, best.outputs))
-        numbers = [i for i in best.numbers if i in ancestors]
-        if not needs_few_nodes and len(numbers) < len(best.numbers):
-            self._try_part(numbers, best.values, best.outputs)
-            best = self.best or best
-        if not needs_few_nodes and self._is_decided_by_rounding(best, node):
+        assert self.best is not None
+        node = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
+        needs_few_nodes = self._try_predecessors(node, self.best.values)
+        if len(self.best.outputs) > 1:  # the failing output alone, unless the failure needs the other outputs
+            self._try_part(self.best.numbers, self.best.values, [self.best.failure.output])
+        ancestors = set(find_ancestors(self._graph, self.best.outputs))
+        numbers = [i for i in self.best.numbers if i in ancestors]
+        if not needs_few_nodes and len(numbers) < len(self.best.numbers):
+            self._try_part(numbers, self.best.values, self.best.outputs)
+        if not needs_few_nodes and self._is_decided_by_rounding(self.best, node):
             self._note = (
                 f"rounding decides: the inputs of {self._graph.nodes[node]} on {self._bad.engine.name} are right "
                 f"within the tolerance, and {self._good.engine.name} computes the same output from them"
             )
-            self.best = replace(best, note=self._note, is_rounding=True)
+            self.best = replace(self.best, note=self._note, is_rounding=True)
 
     def _shrink(
         self, list_items: Callable[[Case], Sequence[_Item]], remove: Callable[[Sequence[_Item]], bool], most_pieces: int
@@ -321,7 +314,7 @@ class Search:
         return replace(best, note="; ".join(filter(None, (best.note, *notes)))) if located is None else located.case
 
     def _run_body_alone(self, body: Body) -> Failure | None:
-        """Return the failure of a run of a body. Any failed run counts, because the message of the node is longer."""
+        """Return the failure of a run of a body. Its message need not be that of the node, which is longer."""
         written = {name for node in body.graph.nodes for name in node.writes}
         outputs = [name for name in body.graph.outputs if name in written]
         whole = make_case(body.graph, range(len(body.graph.nodes)), outputs, body.inputs)
@@ -340,17 +333,27 @@ class Search:
         if outputs is None:  # by default, the values that the rest of the path reads, and the targets
             outputs = find_frontier(self._graph, set(numbers), self._path, self._targets)
         case = make_case(self._graph, numbers, outputs, values) if numbers else None
-        failure = None if case is None else self._failure_of(case)
+        result = () if case is None else self._compare(case)
+        if case is not None and isinstance(result, Failure) and not self._failure.is_of_run:
+            # The whole model runs: perhaps only the rest of it determines the sizes of the inputs of this part.
+            fixed = replace(case, has_fixed_shapes=True)
+            case, result = (case, ()) if fixed.model == case.model else (fixed, self._compare(fixed))
+        failure = None if case is None else self._select_failure(case, result)
         if case is None or failure is None:
             return False
         self.best = replace(case, failure=failure, note=self._note, is_rounding=bool(self._note))
         return True
 
     def _failure_of(self, case: Case) -> Failure | None:
-        """Return the failure of a case, or None. A failed run of a part of the graph must fail like the model."""
-        result, is_part = self._compare(case), case.graph is self._graph
+        """Return the failure of a case, or None; see `_select_failure`."""
+        return self._select_failure(case, self._compare(case))
+
+    def _select_failure(self, case: Case, result: tuple[OutputDiff, ...] | Failure) -> Failure | None:
+        """Return the failure in a result of a case if it is like that of the model, or in a body of its kind."""
+        is_part = case.graph is self._graph
         if isinstance(result, Failure):
-            return result if result.is_like(self._failure) or not is_part else None
+            is_alike = result.is_like(self._failure) if is_part else result.kind == self._failure.kind
+            return result if is_alike else None
         # Any two differences of outputs count as alike, but another output of the model may differ for another reason.
         names = self._relevant if is_part else case.outputs
         return next((each.failure for each in result if each.failure is not None and each.name in names), None)

@@ -34,6 +34,7 @@ from planted_faults import (
 from platforms import ended_by
 
 from onnx_ops.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
+from onnx_ops.verify.onnx_graph import OnnxGraph
 from ov_ext.engines import CPU_PLUGIN, EVALUATE, WholeModels
 from sliceport.engines import side
 from sliceport.engines.registry import engines
@@ -83,6 +84,18 @@ def test_model_of_one_node_that_is_right_without_its_other_output_is_named(diffe
 
     report = differ("(float[4] x) => (y, z) <int64[2] s = {2, 2}> { [a] y, z = Split (x, s) }", fault)
     assert names(report) == ["a"]
+
+
+def test_part_that_runs_only_with_known_sizes_gets_them(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        swap("b", "Neg")(proto)
+        (value, *_) = proto.graph.input
+        if value.name != "x" and not all(dim.dim_value for dim in value.type.tensor_type.shape.dim):
+            raise ModelError("an input within the model has an open size")
+
+    report = differ("(float[N] x) => (y) { [a] a = Exp (x)  [b] b = Sin (a)  [c] y = Tanh (b) }", fault, open_sizes=4)
+    assert names(report) == ["b"]
+    assert part_of(report).case.has_fixed_shapes
 
 
 def test_fault_of_siblings_is_found_with_both(differ: Differ) -> None:
@@ -280,6 +293,16 @@ def test_failure_alone_and_in_a_body_is_noted_together(differ: Differ) -> None:
     assert notes[1].startswith("the engine's message names Exp 'a0'")
 
 
+def test_body_that_runs_in_its_node_alone_is_not_blamed_for_a_difference(differ: Differ) -> None:
+    def fault(proto: onnx.ModelProto) -> None:
+        if "pick" not in {node.name for node in proto.graph.node}:
+            refuse("Exp")(proto)
+        swap("a1", "Sub")(proto)
+
+    report = differ(f"{BODIES.partition('half')[0]} [scale] y = Mul (p, x) }}", fault, inputs={"yes": np.array(True)})
+    assert (names(report), part_of(report).case.scope) == (["pick"], ())
+
+
 SCAN = """(float[2] start, float[3,2] x) => (last, all) {
     [scan] last, all = Scan <num_scan_inputs = 1, body = b (float[2] s, float[2] v) => (t, u) {
         [s0] w = Mul (v, v)  [s1] t = Add (s, w)  [s2] u = Identity (t) }> (start, x)
@@ -369,6 +392,21 @@ def test_optimizer_is_named(tmp_path: Path) -> None:
 def test_defect_of_a_node_that_an_optimizer_removed_is_named(tmp_path: Path) -> None:
     report = compare_models(DROPPED, "(float[6] x) => (y) { [i] a = Neg (x)  [n] y = Neg (a) }", tmp_path)
     assert [defect.id for defect in part_of(report).defects] == ["steps without axes over whole axes"]
+
+
+def test_defect_that_only_a_part_has_is_not_named() -> None:
+    """A part knows the size of the indices, and the model does not."""
+    text = """(float[2,4] x) => (y) <int64[1] start = {9}, int64[1] end = {99}, int64[1] axis = {1}> {
+        h = NonZero (x)  [s] y = Slice (h, start, end, axis)
+    }"""
+    graph = OnnxGraph(parse(text))
+    part = OnnxGraph(onnx.ModelProto.FromString(graph.cut([1], ["y"], {"h": np.ones((2, 8), np.int64)}, {}).data))
+    defects = [
+        [defect.id for defect in each.find_defects(each.nodes, shapes, "onnxruntime-dml")]
+        for each, shapes in ((part, {"h": (2, 8)}), (graph, {"x": (2, 4)}))
+    ]
+    assert defects == [["nothing is selected"], []]
+    assert part.find_defects([graph.nodes[0]], {"h": (2, 8)}, "onnxruntime-dml") == []
 
 
 def run_saved(folder: Path) -> subprocess.CompletedProcess[str]:

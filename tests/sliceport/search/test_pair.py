@@ -72,3 +72,40 @@ def test_infinity_does_not_hide_other_differences() -> None:
     first, second = (np.array([np.inf, *values], np.float32) for values in ((1, 2), (50, 60)))
     assert not Fingerprint.of(first).agrees(Fingerprint.of(second))
     assert Fingerprint.of(first).agrees(Fingerprint.of(first + np.float32(1e-7)))
+
+
+UNREAD = """(float[4] x) => (y) <int64 i = {1}> {
+    [k] k = Sin (x)  [s] s = Shape (k)  [c] c = Concat <axis = 0> (s, s)  [g] g = Gather (c, i)  [n] y = Neg (x)
+}"""
+SPLIT = """(float[6] x) => (y, z) <int64[3] parts = {3, 2, 1}, int64 i = {2}> {
+    [s] a, b, c = Split (x, parts)  [g] y = Gather (a, i)  [n] z = Neg (c)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("first", "right", "wrong", "culprit"),
+    [
+        (SPLIT, "{3, 2, 1}", "{1, 2, 3}", "s"),
+        (UNREAD, "(s, s)", "(s)", "c"),
+    ],
+    ids=["several outputs of a node", "values that no output needs"],
+)
+def test_value_that_makes_a_later_node_fail_is_named(
+    first: str, right: str, wrong: str, culprit: str, tmp_path: Path
+) -> None:
+    report = compare_models(first, first.replace(right, wrong), tmp_path)
+    assert report.failed_model == "second model"
+    assert part_of(report).case.culprit.name == culprit
+    note = "the second model fails with the value of this part, and runs with the right value"
+    assert part_of(report).case.note == note
+
+
+def test_initializer_that_a_caller_may_replace_stays_one_in_a_part(tmp_path: Path) -> None:
+    """onnxruntime infers no shape from it, so the Slice fails when it runs, and not when it is loaded."""
+    graph = """(float[4,4] x, int64[2] b) => (y) <int64[2] a = {0, 0}, int64[2] b = {2, 2}, int64[2] c = {0, 1}> {
+        [e] e = Exp (x)  [s] y = Slice (e, a, b, c)
+    }"""
+    report = compare_models(graph, graph.replace("{0, 1}", "{1, 1}"), tmp_path)
+    assert part_of(report).case.culprit.name == "s"
+    assert part_of(report).case.note == ""
+    assert part_of(report).case.failure.message == report.failures[0].message
