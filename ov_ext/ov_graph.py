@@ -57,7 +57,6 @@ class OpenVINOGraph:
 
     format = "openvino"
     default_against, example_engine = "openvino:nodes", "openvino-cpu"
-    size_factors: Sequence[int] = ()
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
@@ -147,6 +146,10 @@ class OpenVINOGraph:
     def declared_shapes(self) -> DeclaredShapes:
         """The declared shapes of `inputs`."""
         return {name: dims_of(port) for name, port in zip(self.inputs, self._model.inputs, strict=True)}
+
+    def size_factors(self) -> Sequence[int]:
+        """Return no divisors of sizes, because the usual sizes have many."""
+        return ()
 
     def make_inputs(
         self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int

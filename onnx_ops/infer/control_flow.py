@@ -54,10 +54,14 @@ def list_arguments(node: onnx.NodeProto, inputs: Sequence[Facts], opset: int) ->
     The elements of the values are left out, because an iteration may change them. Return [] for other nodes.
     """
     if node.op_type == "Loop":
-        # The body gets the iteration number and a condition before the carried values.
-        iteration, condition = Facts(onnx.TensorProto.INT64, ()), Facts(onnx.TensorProto.BOOL, ())
+        # The body gets the iteration number and a condition before the carried values. It may declare both with the
+        # shape [1].
+        body = next((attribute.g for attribute in node.attribute if attribute.name == "body"), onnx.GraphProto())
+        ranks = [len(value.type.tensor_type.shape.dim) for value in body.input[:2]]
+        elements = (onnx.TensorProto.INT64, onnx.TensorProto.BOOL)
+        counters = [Facts(element, (1,) * rank) for element, rank in zip(elements, ranks, strict=False)]
         carried = [Facts(facts.element, facts.dims, facts.non_tensor_type) for facts in inputs[2:]]
-        return [iteration, condition, *carried]
+        return [*counters, *carried]
     if node.op_type != "Scan":
         return []
     state_count, scan_axes = _read_scan_inputs(node, inputs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -16,7 +15,8 @@ from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.resolve import bind_shapes
 from onnx_ops.lowering import open_view
 from onnx_ops.model.check import REPLACEABLE_VERSION
-from onnx_ops.model.nodes import read_elements, read_int, read_ints, shape_of
+from onnx_ops.model.io import data_closed
+from onnx_ops.model.nodes import constant, read_elements, read_int, read_ints, shape_of
 from onnx_ops.model.views import dims_of
 from onnx_ops.model.walk import all_nodes
 from sliceport.engines import inputs as random_inputs
@@ -34,6 +34,10 @@ _COUNTS = {("ConstantOfShape", 0), ("Expand", 1), ("Tile", 1), ("Loop", 0), ("Ra
 _COMPARING = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 _MAX_COUNT = 4
 """The largest random integer for an input in `_COUNTS`."""
+_LISTS = {"Reshape": 1, "Expand": 1, "Slice": 4}
+"""The position of an input with sizes or steps, by operator."""
+_MAX_LISTED = 16
+"""Limit for the elements of a constant that is read."""
 _MAX_FACTORS = 8
 """Limit for the sizes that `find_size_factors` finds."""
 
@@ -74,8 +78,9 @@ def make_inputs(
         if not value.is_initializer() or name in given:
             if not isinstance(value.type, ir.TensorType) and name not in given:
                 raise UsageError(f"input {name!r} is not a tensor; models with such inputs cannot be compared.")
-            declared_input = DeclaredInput(name, _dtype_of(value), dims_of(value.shape))
-            declared.append(replace(declared_input, **_read_uses(value, all_shapes, sizes)))
+            with data_closed(model):
+                uses = _read_uses(value, all_shapes, sizes)
+            declared.append(DeclaredInput(name, _dtype_of(value), dims_of(value.shape), **uses))
     # Sizes may be given for outputs of nodes too, see `bind_shapes`.
     computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
     names_with_shapes = computed_names | {value.name or "" for value in model.graph.inputs}
@@ -158,16 +163,14 @@ def _list_bounds(node: ir.Node, position: int, dims: Sequence[int | None]) -> li
     if (kind in _INDEXED or kind == "TopK") and position == 1:
         axes = [read_int(node, "axis", -1 if kind == "TopK" else 0)]
     elif kind == "Slice" and position in (1, 2):
-        listed = read_elements(node.inputs[3], len(dims)) if len(node.inputs) > 3 and node.inputs[3] else None
-        axes = range(len(dims)) if listed is None else listed.ravel().tolist()
+        axes = _read_input(node, 3) or range(len(dims))
     elif kind == "GatherND" and position == 1:
         axes = range(len(dims))
     elif kind in ("LSTM", "GRU", "RNN") and position == 4:
         axes = [0]
     sizes = [size for axis in axes if (size := dims[axis]) is not None]
     if kind == "Slice":
-        steps = read_elements(node.inputs[4], len(dims)) if len(node.inputs) > 4 and node.inputs[4] else None
-        is_second_half = (position == 2) != (steps is not None and bool((steps < 0).any()))
+        is_second_half = (position == 2) != any(step < 0 for step in _read_input(node, 4))
         return [((size + 1) // 2, size + 1) if is_second_half else (0, (size + 1) // 2) for size in sizes]
     return [(0, size) if kind in _INDEXED or kind == "GatherND" else (1, size + 1) for size in sizes]
 
@@ -180,21 +183,30 @@ def find_size_factors(model: ir.Model) -> list[int]:
     """
     scales: dict[ir.Value | None, int] = {}
     named: Counter[int] = Counter()
-    for node in all_nodes(model.graph):
-        strides = [read_int(node, "blocksize", 1)] if node.op_type == "SpaceToDepth" else []
-        with suppress(InvalidSlice, DynamicSlice):
-            strides += read_ints(node, "strides") or () if node.op_type.endswith(("Conv", "Pool")) else ()
-        constants = [read_elements(value, 2**16) for value in node.inputs if value is not None]
-        if node.op_type == "Slice" and len(node.inputs) > 4:
-            strides += [abs(int(step)) for step in constants[-1].flat] if constants[-1] is not None else []
-        scale = max((scales.get(value, 1) for value in node.inputs), default=1) * max(strides, default=1)
-        scales |= dict.fromkeys(node.outputs, scale)
-        for elements in constants:
-            if elements is not None and node.op_type in ("Reshape", "Expand"):
-                sizes = [int(size) for size in elements.flat if elements.dtype == np.int64 and size > 1]
+    with data_closed(model):
+        for node in all_nodes(model.graph):
+            factors: list[int] = []
+            with suppress(InvalidSlice, DynamicSlice):
+                factors += [read_int(node, "blocksize", 1)] if node.op_type == "SpaceToDepth" else []
+                factors += read_ints(node, "strides") or () if node.op_type.endswith(("Conv", "Pool")) else ()
+            integers = _read_input(node, _LISTS.get(node.op_type, len(node.inputs)))
+            if node.op_type == "Slice":
+                factors += map(abs, integers)
+            elif node.op_type in ("Add", "Mul", "Where", "Concat"):
+                tensors = [constant(value) for value in node.inputs if value is not None]
+                named.update(size for tensor in tensors if tensor is not None for size in tensor.shape.numpy())
+            else:
+                sizes = [size for size in integers if size > 1]
                 named.update([*sizes, prod(sizes)])  # a size may be split into all of them
-            elif elements is not None and node.op_type in ("Add", "Mul", "Where", "Concat"):
-                named.update(size for size in elements.shape if size > 1)
+            scale = max((scales.get(value, 1) for value in node.inputs), default=1) * max(factors, default=1)
+            scales |= dict.fromkeys(node.outputs, scale)
     largest = max(scales.values(), default=1)
-    del named[1]
-    return [*([largest] if largest > 1 else []), *(size for size, _ in named.most_common(_MAX_FACTORS))]
+    frequent = [size for size, _ in named.most_common(_MAX_FACTORS + 2) if size > 1]
+    return [*([largest] if largest > 1 else []), *frequent[:_MAX_FACTORS]]
+
+
+def _read_input(node: ir.Node, position: int) -> list[int]:
+    """Return the elements of an input of a node if they are few constant int64; otherwise return []."""
+    value = node.inputs[position] if position < len(node.inputs) else None
+    elements = None if value is None else read_elements(value, _MAX_LISTED)
+    return [] if elements is None or elements.dtype != np.int64 else [int(element) for element in elements.flat]

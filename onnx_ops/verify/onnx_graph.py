@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -117,9 +116,8 @@ class OnnxGraph:
         """The declared shapes of `inputs`."""
         return declared_shapes(self._proto.graph)
 
-    @cached_property
     def size_factors(self) -> list[int]:
-        """Sizes that the model may need; see `find_size_factors`."""
+        """Return divisors of sizes that the model may need; see `find_size_factors`."""
         assert self._model is not None
         return find_size_factors(self._model)
 

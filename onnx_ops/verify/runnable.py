@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import onnx
@@ -61,9 +60,8 @@ class Runnable:
         """The declared shapes of the inputs without an initializer."""
         return declared_shapes(self.proto.graph)
 
-    @cached_property
     def size_factors(self) -> list[int]:
-        """Sizes that the model may need; see `find_size_factors`."""
+        """Return divisors of sizes that the model may need; see `find_size_factors`."""
         return find_size_factors(self.model)
 
     def whole(self) -> WholeModel:

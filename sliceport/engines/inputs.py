@@ -43,7 +43,6 @@ class ModelToRun(Protocol):
         inputs: The names of the inputs that a caller has to give.
         outputs: The names of the outputs.
         declared_shapes: The declared shapes of `inputs`.
-        size_factors: Divisors of the sizes of inputs that the model may need, and sizes that it names.
     """
 
     @property
@@ -55,8 +54,8 @@ class ModelToRun(Protocol):
     @property
     def declared_shapes(self) -> DeclaredShapes: ...  # noqa: D102 - see the class
 
-    @property
-    def size_factors(self) -> Sequence[int]: ...  # noqa: D102 - see the class
+    def size_factors(self) -> Sequence[int]:
+        """Return divisors of the sizes of inputs that the model may need, and sizes that it names."""
 
     def whole(self) -> WholeModel:
         """Return the whole model."""

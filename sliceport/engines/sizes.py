@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, count
 from types import MappingProxyType
@@ -201,36 +201,39 @@ class SizeChoice:
         return [each for i, each in enumerate(choices) if each.shapes not in [one.shapes for one in choices[:i]]]
 
 
-def sizes_to_try(declared: DeclaredShapes, given: InputShapes, factors: Sequence[int] = ()) -> Iterator[SizeChoice]:
+def sizes_to_try(
+    declared: DeclaredShapes, given: InputShapes, list_factors: Callable[[], Sequence[int]] = tuple
+) -> Iterator[SizeChoice]:
     """Yield choices of sizes for the axes that inputs leave open, the most telling ones first.
 
     These are primes; primes with one symbol that is equal to another, or to the sum of two, as the length of a mask in
-    a decoder is; multiples of `factors`, and equal sizes of each factor; usual sizes of images, sound and text; and 1.
+    a decoder is; multiples of factors, and equal sizes of each factor; usual sizes of images, sound and text; and 1.
     Inputs of unknown rank get 1 to `_MAX_RANK` axes. If no size is open, yield one choice.
 
     Args:
         declared: The shapes that a model declares, by input.
         given: Shapes that the caller has set, by input.
-        factors: Divisors of sizes that the model may need, and sizes that it names.
+        list_factors: A function that returns divisors of sizes that the model may need, and sizes that it names. It is
+            called only if the model runs with no primes.
 
-    >>> [choice.chosen["x"] for choice in sizes_to_try({"x": ("batch", None)}, {}, [32])][:6]
+    >>> [choice.chosen["x"] for choice in sizes_to_try({"x": ("batch", None)}, {}, lambda: [32])][:6]
     [(2, 23), (3, 5), (1, 23), (2, 64), (1, 64), (2, 32)]
     """
     unknown = [name for name, shape in declared.items() if shape is None and name not in given]
     ranks = range(1, _MAX_RANK + 1) if unknown else [0]
     ranked = [{**declared, **dict.fromkeys(unknown, (None,) * rank)} for rank in ranks]
     sums, equals = _relate_symbols(declared, given)
-    steps = [step for factor in factors for step in ((2 * factor, factor), (factor, 0))] + [*_USUAL]
-    later: list[Rule] = [*((batch, *step) for step in steps for batch in (FIRST_LEADING, 1)), _ONES]
     with_one = [_PRIMES[0], _PRIMES_OF_ONE]
-    rounds: Sequence[tuple[Sequence[Rule], Sequence[DeclaredShapes]]] = [
-        (_PRIMES, ranked), (with_one, sums), ([_PRIMES_OF_ONE], ranked), (with_one, equals), (later, ranked)
-    ]  # fmt: skip
-    for rules, variants in rounds:
-        for choice in (SizeChoice(each, given, rule) for each in variants for rule in rules):
-            yield choice
-            if not choice.chosen:
-                return
+    rounds: Sequence[tuple[Sequence[Rule], Sequence[DeclaredShapes]]] = (
+        (_PRIMES, ranked), (with_one, sums), ([_PRIMES_OF_ONE], ranked), (with_one, equals)
+    )  # fmt: skip
+    for choice in (SizeChoice(each, given, rule) for primes, shapes in rounds for each in shapes for rule in primes):
+        yield choice
+        if not choice.chosen:
+            return
+    steps = [*(step for factor in list_factors() for step in ((2 * factor, factor), (factor, 0))), *_USUAL]
+    rules = [*((batch, *step) for step in steps for batch in (FIRST_LEADING, 1)), _ONES]
+    yield from (SizeChoice(each, given, rule) for each in ranked for rule in rules)
 
 
 def _relate_symbols(declared: DeclaredShapes, given: InputShapes) -> tuple[list[DeclaredShapes], list[DeclaredShapes]]:

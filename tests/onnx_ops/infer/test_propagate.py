@@ -404,6 +404,16 @@ def test_loop_of_either_standard_domain_passes_inputs_to_its_body(domain: str) -
     assert elements == [(TensorProto.FLOAT, (2,)), (TensorProto.INT64, (3,)), (TensorProto.INT32, (3, 2))]
 
 
+def test_counters_of_a_loop_have_the_axis_that_its_body_declares() -> None:
+    got = found(
+        parse("""(float[8] x) => (y, s, u) <int64[1] n = {3}, bool[1] c = {1}> {
+            y, s, u = Loop (n, c, x) <body = b (int64[1] i, bool[1] k, float[8] p) => (bool[1] d, q, o, r) {
+                d = Identity (k)  q = Neg (p)  o = Identity (i)  r = Slice (p, i, n) }> }""")
+    )
+    assert [got[name].dims for name in ("y", "s")] == [(8,), (3, 1)]
+    assert got["u"].dims == (3, None)
+
+
 @pytest.mark.parametrize(
     ("inputs", "dims", "elements"),
     [("b, e, t", (2,), [6, 2]), ("b, e", (3,), [6, 4, 2]), ("b, e, x", None, None), ("b, x, t", None, None)],
