@@ -12,7 +12,6 @@ import numpy.typing as npt
 import openvino as ov
 
 from ov_ext.defects import BuiltInNode, find_defects
-from ov_ext.files import read_with_shapes
 from ov_ext.openvino_lock import with_openvino_lock
 from ov_ext.ov_graph import OpenVINOGraph
 from ov_ext.passes import BUILT_IN, kind_of, replace_nodes
@@ -21,10 +20,10 @@ from sliceport.engines.engine import Value
 from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Side, read_side
 from sliceport.engines.sizes import InputShapes
-from sliceport.errors import InvalidSlice, ModelError
+from sliceport.errors import InvalidSlice
 from sliceport.formats import format_of
 from sliceport.search.diff import name_deciding_node
-from sliceport.search.graph import Graph, find_static_values, only_moves
+from sliceport.search.graph import find_static_values, only_moves
 from sliceport.search.setup import match_names, open_graph
 from sliceport.verdict.difference import Tolerance, tolerance_of
 from sliceport.verdict.verification import Trial, Verification, Verifier
@@ -44,13 +43,11 @@ def verify_hardening(
 ) -> Verification:
     """Compare a model before and after hardening, with several seeds and several sizes of open axes.
 
-    The hardened model runs on the CPU plugin, in f32, and by Model.evaluate. The original model runs on a reference
-    engine. For an OpenVINO model this is Model.evaluate, or the plugin if Model.evaluate does not run the model. Both
-    engines may compute nodes with defects wrongly, so operators of ov_ext replace these nodes in the original model
-    first. For a model of another format the reference is the default of `diff --against`.
+    The hardened model runs on the CPU plugin, in f32, and by Model.evaluate. The original model runs on the default
+    engine of `diff --against`, which computes nodes with defects right.
 
     Outputs whose elements are only moved must be equal bit for bit, all others within the tolerance of their type. The
-    outputs by Model.evaluate must all be equal bit for bit if Model.evaluate is also the reference.
+    outputs by Model.evaluate must all be equal bit for bit if Model.evaluate also computes the nodes of the original.
 
     Args:
         before: The original model: a file's path, or an `openvino.Model`.
@@ -69,33 +66,20 @@ def verify_hardening(
     engines = model_engines()
     plugin, evaluate = Side(engines[OPENVINO_CPU], {"precision": "f32"}), Side(engines[OPENVINO], {})
     format_ = format_of(before)
-    original: Graph
-    graph_before: Graph
-    if format_.name == "openvino":
-        original = OpenVINOGraph(read_with_shapes(before))
-        graph_before, references = OpenVINOGraph(replace_miscomputed(read_with_shapes(before))), [evaluate, plugin]
-    else:
-        original = graph_before = open_graph(before)
-        references = [read_side(original.default_against, format_.name, "")]
+    original = open_graph(before)
+    reference = read_side(original.default_against, format_.name, "")
     graph_after = OpenVINOGraph(after)
     arrays = dict(inputs or {})
     shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
-    all_nodes = range(len(graph_before.nodes))
-    moved = frozenset(name for name in graph_before.outputs if only_moves(graph_before, all_nodes, name))
-    names = match_names(graph_before, graph_after)
-    for reference in references:
-        verifier = Verifier(graph_before, graph_after, reference, names, fixed=find_static_values(graph_before))
-        try:
-            runs = verifier.make_runs(shapes, arrays, seed)
-            break
-        except ModelError:
-            if reference is references[-1]:
-                raise
+    all_nodes = range(len(original.nodes))
+    moved = frozenset(name for name in original.outputs if only_moves(original, all_nodes, name))
+    names = match_names(original, graph_after)
+    verifier = Verifier(original, graph_after, reference, names, fixed=find_static_values(original))
+    runs = verifier.make_runs(shapes, arrays, seed)
+    exactness = None if reference.engine is evaluate.engine else _tolerance_as_f32
     trials = (
-        Trial(f"on {plugin}", plugin, _tolerance_as_f32, moved, is_target=True, before=original),
-        Trial(
-            "by Model.evaluate", evaluate, None if reference is evaluate else _tolerance_as_f32, moved, before=original
-        ),
+        Trial(f"on {plugin}", plugin, _tolerance_as_f32, moved, is_target=True),
+        Trial("by Model.evaluate", evaluate, exactness, moved),
     )
     result = replace(verifier.compare(runs, trials), equality=EQUAL)
     result = name_deciding_node(result, original, graph_after, reference)

@@ -156,7 +156,8 @@ def verify_rewriting(
         trials.append(Trial(f"on {target}", target, _tolerance_as_expected, moved, is_target=True, is_slow=True))
     result = verifier.compare(runs, trials)
     if result.is_equal:
-        return replace(result, equality=_EQUAL if trial.tolerance_of is None else _EQUAL_UP_TO_ROUNDING)
+        is_rounded = any(where == UNOPTIMIZED for where, _ in verifier.noted)
+        return replace(result, equality=_EQUAL_UP_TO_ROUNDING if is_rounded else _EQUAL)
     complete = (read_complete_model(before), read_complete_model(after, data_folder))
     first, second = (OnnxGraph(each.proto, each.model, each.data_folder) for each in complete)
     return name_deciding_node(result, first, second, reference)

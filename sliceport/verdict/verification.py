@@ -116,7 +116,6 @@ class Trial:
         exact: The outputs that must be equal bit for bit, although there is a tolerance.
         is_target: Whether the model was changed for this engine. Then a note says what the original model does there.
         is_slow: Whether only the first run, and the run with other defaults, take part.
-        before: The original model for this engine, if it is not that of the verifier.
     """
 
     where: str
@@ -125,7 +124,6 @@ class Trial:
     exact: frozenset[str] = frozenset()
     is_target: bool = False
     is_slow: bool = False
-    before: ModelToRun | None = None
 
     def tolerance_for(self, name: str, expected: Value, actual: Value) -> Tolerance:
         """Return the accepted difference of an output."""
@@ -338,7 +336,7 @@ class Verifier:
     def _try_before(self, trial: Trial, run: InputRun) -> Result:
         """Run the original model on the engine of a trial."""
         say(f"running the original model {trial.where}{run.label}")
-        return try_whole_model(trial.side, trial.before or self.before, run.inputs)
+        return try_whole_model(trial.side, self.before, run.inputs)
 
     def _check_is_steady(self, run: InputRun, where: str) -> None:
         """Run the original model again. Raise NotVerified if it fails, or if its outputs differ from those before."""

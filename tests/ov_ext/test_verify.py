@@ -141,9 +141,7 @@ def test_model_that_cannot_be_run_is_not_kept(tmp_path: Path) -> None:
     data = parameter([-1])
     data.set_friendly_name("x")
     model = ov.Model([opset1.reshape(data, np.array([7]), False).output(0)], [data], "m")
-    with pytest.raises(
-        sliceport.SliceportError, match="openvino-cpu does not run the original model .* values for 'x'"
-    ):
+    with pytest.raises(sliceport.SliceportError, match="openvino does not run the original model .* values for 'x'"):
         verify_hardening(model, model, input_shapes={"x": (5,)})
 
 
