@@ -578,12 +578,13 @@ def test_deciding_node_of_a_wrong_change_is_named(tmp_path: Path) -> None:
 def test_other_rounding_of_16_bit_floats_is_a_note(tmp_path: Path) -> None:
     """The Casts that onnxruntime inserts depend on the other readers of a value, such as a Shape that a pass folds."""
     constants = "int64[1] zero = {0}, int64[1] two = {2}, int64[1] four = {4}"
-    model = parse(f"""(float[1,3,18,18] x) => (y, z) <{constants}> {{
+    graph = f"""(float[1,3,18,18] x) => (y, z) <{constants}> {{
         h = Cast<to = 10> (x)  c = Conv (h, w)  v = Relu (c)  y = Cast<to = 1> (v)
         s = Shape (v)  sizes = Slice (s, two, four)  p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]> (v)
         ps = Shape (p)  first = Slice (ps, zero, two)  all = Concat<axis = 0> (first, sizes)
         r = Resize<mode = "nearest"> (p, "", "", all)  z = Cast<to = 1> (r)
-    }}""")
+    }}"""
+    model = parse(graph, 15, 8)
     weights = (np.random.default_rng(0).standard_normal((4, 3, 3, 3)) * 0.2).astype(np.float16)
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
     result = sliceport.rewrite(save(model, tmp_path / "m.onnx"), tmp_path / "o.onnx", verify=True)
