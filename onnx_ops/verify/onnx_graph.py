@@ -287,9 +287,7 @@ class OnnxGraph:
         )
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
-    def find_defects(
-        self, nodes: Collection[GraphNode], shapes: Mapping[str, Sequence[int]], engine: str
-    ) -> list[Defect]:
+    def find_defects(self, nodes: Collection[GraphNode], shapes: InputShapes, engine: str) -> list[Defect]:
         """Return the defects that `check` finds at nodes: those of the engine and of invalid nodes; see `Graph`."""
         names_of_nodes = {(node.op_type, name) for node in nodes for name in node.written_names}
         findings = [each for each in check(self._proto, shapes).nodes if (each.op, each.node) in names_of_nodes]
