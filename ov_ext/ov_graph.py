@@ -194,9 +194,7 @@ class OpenVINOGraph:
             return to_array(output.get_node().get_tensor_view())
         return values[self._names[_key(output)]]
 
-    def find_defects(
-        self, nodes: Collection[GraphNode], shapes: Mapping[str, Sequence[int]], engine: str
-    ) -> list[Defect]:
+    def find_defects(self, nodes: Collection[GraphNode], shapes: InputShapes, engine: str) -> list[Defect]:
         """Return the defects that `check` finds at nodes for one engine; see `Graph`."""
         names_of_nodes = {(node.op_type, node.name) for node in nodes}
         findings = [each for each in check(self._model, shapes).nodes if (each.op, each.node) in names_of_nodes]

@@ -309,9 +309,7 @@ class OnnxGraph:
         )
         return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
 
-    def find_defects(
-        self, nodes: Collection[GraphNode], shapes: Mapping[str, Sequence[int]], engine: str
-    ) -> list[Defect]:
+    def find_defects(self, nodes: Collection[GraphNode], shapes: InputShapes, engine: str) -> list[Defect]:
         """Return the defects that `check` finds at nodes: those of the engine and of invalid nodes; see `Graph`."""
         # The engine also runs OpenVINO's converter or onnxruntime's optimizer, whose defects have engine names of their
         # own.

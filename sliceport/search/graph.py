@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.engines.inputs import ModelToRun
+from sliceport.engines.sizes import InputShapes
 
 Runner = Callable[[WholeModel, Mapping[str, Array]], dict[str, Value]]
 """Runs a model and returns its outputs."""
@@ -125,9 +126,7 @@ class Graph(ModelToRun, Protocol):
                 this function pass through, such as `RunFailed` from `Side.run`.
         """
 
-    def find_defects(
-        self, nodes: Collection[GraphNode], shapes: Mapping[str, Sequence[int]], engine: str
-    ) -> Sequence[Defect]:
+    def find_defects(self, nodes: Collection[GraphNode], shapes: InputShapes, engine: str) -> Sequence[Defect]:
         """Return the known defects that some nodes have in the whole model.
 
         A model that was cut from this graph may have more defects, because it has other constants and known sizes.
