@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -17,7 +19,7 @@ from sliceport.engines.inputs import FoundInputs, describe_failed_search, find_i
 from sliceport.engines.kept_runs import open_kept_runs
 from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Budget, BudgetSpent, Result, Side
-from sliceport.engines.sizes import InputShapes
+from sliceport.engines.sizes import InputShapes, sizes_to_try
 from sliceport.errors import ModelError, SliceportError, UsageError
 from sliceport.search.case import Case, Located
 from sliceport.search.graph import Graph, find_ancestors, find_static_values
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
 _SECONDS_TO_EXPLAIN = 60.0
 """Limit for the search for the node that decides a verification."""
+_MAX_CHOICES = 12
+"""The number of choices of sizes to try if the engine under test does not run the model with the first one."""
 _MATCHING_RUNS = 3
 """The number of sets of inputs to match values of two models. Values match if they agree on all of these sets."""
 _SEED_STEP = 60
@@ -194,16 +198,20 @@ class _Comparison:
         """
         expected: list[Mapping[str, Value]] = []
         chosen: InputShapes = {}
+        notes: list[str] = []
         for seed in seeds:
             run, found = self._run_both(arrays, {**shapes, **chosen}, seed)
             chosen = chosen or found.sizes.chosen
             self._check_reference(run)
-            report = replace(self._compare(run, seed), input_shapes=chosen)
+            if self.first is self.second and found.sizes.chosen and isinstance(run.actual, Failure):
+                run, chosen, note = self._try_other_sizes(run, chosen, arrays, shapes, seed)
+                notes += filter(None, [note])
+            report = replace(self._compare(run, seed), input_shapes=chosen, notes=tuple(notes))
             if not report.is_equal:
                 return self._explain(report, run)
             assert not isinstance(run.expected, Failure)
             expected.append(run.expected)
-        others = more_inputs(self.first, found.sizes.shapes, arrays, seed, found.attempt)
+        others = more_inputs(self.first, {**found.sizes.shapes, **chosen}, arrays, seed, found.attempt)
         return self._test_more(report, run, expected, others)
 
     def _test_more(
@@ -286,6 +294,26 @@ class _Comparison:
             raise ModelError(f"{problem} on {self.bad}, {run.actual.message}; {reason}")
         return run, found
 
+    def _try_other_sizes(
+        self, run: _Run, chosen: InputShapes, arrays: Mapping[str, Array], shapes: InputShapes, seed: int
+    ) -> tuple[_Run, InputShapes, str]:
+        """Try other sizes than the `chosen` ones of a run in which the engine under test fails, until both engines run.
+
+        Return the run, its chosen sizes and a note on the failure. Return the given run and sizes if no others serve.
+        """
+        assert isinstance(run.actual, Failure)
+        for sizes in islice(sizes_to_try(self.first.declared_shapes, shapes, self.first.size_factors), _MAX_CHOICES):
+            with suppress(ModelError, UsageError):
+                other, _ = self._run_both(arrays, sizes.shapes, seed)
+                if not isinstance(other.actual, Failure) and not isinstance(other.expected, Failure):
+                    failed, used = (
+                        "; ".join(f"{name} {list(shape)}" for name, shape in each.items())
+                        for each in (chosen, sizes.chosen)
+                    )
+                    reason = f"{self.bad} does not run the model ({run.actual.message})"
+                    return other, sizes.chosen, f"with {failed}, {reason}; compared with {used}"
+        return run, chosen, ""
+
     def _check_reference(self, run: _Run) -> None:
         """Raise ModelError if the only model runs on the engine under test alone: then the model is not at fault."""
         if self.first is not self.second or not isinstance(run.expected, Failure):
@@ -347,7 +375,7 @@ class _Comparison:
     def _explain(self, report: DiffReport, run: _Run) -> DiffReport:
         """Return the report with the part of the model that causes each failure, and with notes on the search."""
         parts: list[Part] = []
-        notes: list[str] = []
+        notes = [*report.notes]
         rounded: set[str] | None = None
         self.bad.budget.end_before_timeout()
         try:

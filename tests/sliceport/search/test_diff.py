@@ -983,3 +983,24 @@ def test_kept_outputs_are_the_same(differ: Differ, tmp_path: Path) -> None:
         reports = [differ(graph_, lambda _: None, resume=tmp_path / "runs") for _ in range(2)]
         assert reports[0].outputs == reports[1].outputs
         assert reports[1].is_equal
+
+
+def test_other_sizes_are_tried_if_the_engine_refuses_the_chosen_ones(
+    differ: Differ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Faulty.run_model
+
+    def run(self: Faulty, model: Any, inputs: Any, options: Any) -> Any:
+        if self.name == "faulty" and inputs["x"].shape[-1] < 60:
+            raise ModelError("the kernel is larger than the data.")
+        return original(self, model, inputs, options)
+
+    monkeypatch.setattr(Faulty, "run_model", run)
+    report = differ("(float[n, m] x) => (y) { y = Neg (x) }", lambda _: None)
+    assert report.is_equal
+    assert report.input_shapes["x"][-1] >= 60
+    assert report.notes[0].startswith(
+        "with x [2, 23], faulty does not run the model (the kernel is larger than the data); compared with x ["
+    )
+    report = differ("(float[n, m] x) => (y) { y = Neg (x) }", lambda _: None, input_shapes={"x": (2, 23)})
+    assert report.failed
