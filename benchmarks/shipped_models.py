@@ -262,10 +262,13 @@ class Judge:
     @property
     def on_openvino(self) -> float | str:
         """The difference of OpenVINO from onnxruntime in float32, or why OpenVINO does not run the model."""
-        expected, values = self.expected["none"], self.openvino_values
+        expected = self.expected["none"]
+        values = self.openvino_values
         if isinstance(expected, str):
             return expected
-        return values if isinstance(values, str) else difference(expected[0], values[0])
+        if isinstance(values, str):
+            return values
+        return difference(expected[0], values[0])
 
     def judge_change(self, run: Run, again: Callable[[Run], Path | None]) -> Verdict:
         """Judge a rewriting command. `again` repeats it without `--verify`, and returns the file."""
