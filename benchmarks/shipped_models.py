@@ -249,8 +249,10 @@ class Judge:
         before = {"openvino:f32": self.openvino_values} if path.suffix == ".xml" else self.expected
         for engine, answer in before.items():
             changed = compute_apart(engine, path, self.sets)
-            if isinstance(answer, str) or isinstance(changed, str):
-                return f"the original: {answer}" if isinstance(answer, str) else changed
+            if isinstance(answer, str):
+                return f"the original does not run: {answer}"
+            if isinstance(changed, str):
+                return changed
             worst = max(worst, difference(answer[0], changed[0]))
         return worst
 
