@@ -7,7 +7,6 @@ all sets. Nothing here imports sliceport.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -98,12 +97,8 @@ def guess_sets(model: onnx.ModelProto, size: int) -> str:
     return " ".join(items)
 
 
-def compute(engine: str, path: str, sets: list[Set]) -> tuple[Values, float]:
-    """Run a model on an engine: `none` or `all`, levels of onnxruntime, or `openvino` or `openvino:f32`.
-
-    Return the outputs, and the seconds of the session and its first run.
-    """
-    start = time.monotonic()
+def compute(engine: str, path: str, sets: list[Set]) -> Values:
+    """Run a model on an engine: `none` or `all`, levels of onnxruntime, or `openvino` or `openvino:f32`."""
     if engine.startswith("openvino"):
         import openvino
 
@@ -126,12 +121,10 @@ def compute(engine: str, path: str, sets: list[Set]) -> tuple[Values, float]:
         def run(inputs: Set) -> list[Array]:
             return [np.asarray(value) for value in session.run(None, inputs)]
 
-    first = run(sets[0])
-    seconds = time.monotonic() - start
-    return [first, *map(run, sets[1:])], seconds
+    return [run(inputs) for inputs in sets]
 
 
-def compute_apart(engine: str, path: Path, sets: list[Set]) -> tuple[Values, float] | str:
+def compute_apart(engine: str, path: Path, sets: list[Set]) -> Values | str:
     """Run a model as `compute` does, in a process that may end. Return the reason if the model does not run."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
@@ -206,7 +199,7 @@ def find_lone_culprit(folder: Path, engine: str) -> tuple[str, bool]:
     answer = compute_apart("none", path, [inputs])
     if isinstance(answer, str):
         return f"the part differs: {describe(whole)}, but its nodes could not be judged: {answer}", True
-    known = {**inputs, **dict(zip(produced, answer[0][0], strict=True))}
+    known = {**inputs, **dict(zip(produced, answer[0], strict=True))}
     known |= {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     for node in nodes:
         feeds = {name: known[name] for name in dict.fromkeys(node.input) if name}
@@ -232,8 +225,7 @@ def _declare(name: str, array: Array) -> onnx.ValueInfoProto:
 
 def compare_on(path: Path, engine: str, sets: list[Set]) -> float | str:
     """Return the difference between onnxruntime and an engine for a model, or the reason why one does not run it."""
-    answers = [compute_apart(name, path, sets) for name in ("none", engine)]
-    (old, new) = (answer if isinstance(answer, str) else answer[0] for answer in answers)
+    old, new = (compute_apart(name, path, sets) for name in ("none", engine))
     if isinstance(old, str) or isinstance(new, str):
         return f"onnxruntime: {old}" if isinstance(old, str) else f"{engine}: {new}"
     return difference(old, new)
