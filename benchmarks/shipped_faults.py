@@ -42,23 +42,22 @@ def weights_of(model: onnx.ModelProto) -> list[onnx.TensorProto]:
     ]
 
 
-def change_weights(tensor: onnx.TensorProto, kind: str) -> None:
-    """Scale, zero or negate a tensor. The zero of an unsigned integer is 128."""
+def scale_weights(tensor: onnx.TensorProto, factor: float) -> None:
+    """Multiply a tensor by a number. The zero of unsigned integers is 128."""
     array = onnx.numpy_helper.to_array(tensor)
     zero = 128.0 if array.dtype == np.uint8 else 0.0
-    factor = {"scaled": 0.5, "zeroed": 0.0, "negated": -1.0}[kind]
     changed = (array.astype(np.float64) - zero) * factor + zero
     if array.dtype.kind != "f":
         changed = changed.round().clip(np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)
     tensor.CopyFrom(onnx.numpy_helper.from_array(changed.astype(array.dtype), tensor.name))
 
 
-def zero_all(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy of a model whose weights are all zero."""
+def fade(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of a model whose weights are 0.9 times as large."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for tensor in weights_of(copy):
-        change_weights(tensor, "zeroed")
+        scale_weights(tensor, 0.9)
     return copy
 
 
@@ -79,5 +78,5 @@ def plant(model: onnx.ModelProto, kind: str, generator: np.random.Generator) -> 
     if not tensors:
         return None
     tensor = tensors[generator.integers(len(tensors))]
-    change_weights(tensor, kind)
+    scale_weights(tensor, {"scaled": 0.5, "zeroed": 0.0, "negated": -1.0}[kind])
     return f"weights '{tensor.name}' {list(tensor.dims)} {kind}", copy

@@ -7,7 +7,7 @@ kept in the user's cache. Each model goes through the commands as a user calls t
     check; rewrite --verify; rewrite --simplify --verify; harden --verify for onnxruntime-dml, openvino-cpu and
     portable; diff --on openvino-cpu; diff --on onnxruntime-dml
 
-and through `diff` with a copy whose weights are all zero, which tells whether the inputs of these commands show
+and through `diff` with a copy whose weights are 0.9 times theirs, which tells whether the inputs of these commands show
 anything. The outputs of each model before and after a command are compared by onnxruntime alone, with optimisation
 disabled and with its default, and those of OpenVINO's format by OpenVINO. Each statement of a command is
 
@@ -52,7 +52,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from shipped_faults import KINDS, plant, zero_all
+from shipped_faults import KINDS, plant, fade
 from shipped_inputs import (
     CLOSE,
     Set,
@@ -197,7 +197,7 @@ def commands(model: Path, folder: Path) -> dict[str, list[str]]:
         "harden portable": change("harden", "harden-portable", "--target", "portable", "--verify"),
         "diff openvino": change("diff", "diff-openvino", "--on", "openvino-cpu", suffix=""),
         "diff dml": change("diff", "diff-dml", "--on", "onnxruntime-dml", suffix=""),
-        "zeroed": ["diff", str(model), str(folder / "zeroed.onnx"), "--budget", "60"],
+        "faded": ["diff", str(model), str(folder / "faded.onnx")],
     }
 
 
@@ -351,17 +351,17 @@ def judge_check(run: Run, hardened: dict[str, Run]) -> Verdict:
     return Verdict("right", ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no known defect")
 
 
-def judge_zeroed(run: Run, judge: Judge, zeroed: Path) -> Verdict:
-    """Judge the comparison with a model without weights."""
-    truth = judge.compare(zeroed)
+def judge_faded(run: Run, judge: Judge, faded: Path) -> Verdict:
+    """Judge the comparison with a copy whose weights are 0.9 times those of the model."""
+    truth = judge.compare(faded)
     if isinstance(truth, float) and truth <= CLOSE:
-        return Verdict("untested", "zero weights change nothing on the inputs of the list either")
+        return Verdict("untested", "weights times 0.9 change nothing on the inputs of the list either")
     if run.status == 1:
         return Verdict("right", run.last_line)
     if "untested" in run.text:
         return Verdict("untested", run.last_line)
     return Verdict(
-        "wrong", f"zero weights {'are called equal' if run.status == 0 else 'are not compared'}: {run.last_line}"
+        "wrong", f"weights times 0.9 {'are called equal' if run.status == 0 else 'are not compared'}: {run.last_line}"
     )
 
 
@@ -397,9 +397,9 @@ def measure(shipped: Shipped, path: Path, folder: Path) -> tuple[dict[str, Run],
     """Run all commands on a model and judge them. Return also the seconds of a process with one session."""
     results = Results(folder)
     judge = Judge(shipped, path)
-    zeroed = folder / "zeroed.onnx"
-    if not zeroed.exists():
-        onnx.save(zero_all(onnx.load(path)), zeroed)
+    faded = folder / "faded.onnx"
+    if not faded.exists():
+        onnx.save(fade(onnx.load(path)), faded)
     runs = {name: results.run(name, arguments) for name, arguments in commands(path, folder).items()}
 
     def repeat_unverified(run: Run) -> Path | None:
@@ -420,19 +420,21 @@ def measure(shipped: Shipped, path: Path, folder: Path) -> tuple[dict[str, Run],
             verdicts[name] = Verdict("refused", f"onnxruntime: {judge.reason_not_to_run}")
         elif name == "check":
             verdicts[name] = judge_check(run, runs)
-        elif name == "zeroed":
-            verdicts[name] = judge_zeroed(run, judge, zeroed)
+        elif name == "faded":
+            verdicts[name] = judge_faded(run, judge, faded)
         elif name.startswith("diff"):
             verdicts[name] = judge.judge_diff(run, name == "diff openvino")
         else:
             verdicts[name] = judge.judge_change(run, repeat_unverified)
-    blind = runs["zeroed"]
+    blind = runs["faded"]
     if blind.status == 2 and "untested" not in blind.text:  # no inputs; those that the other commands chose may exist
-        blind = results.run("zeroed auto", [*blind.command, "--input-shapes", "auto"])
+        blind = results.run("faded auto", [*blind.command, "--input-shapes", "auto"])
     if blind.status == 0 and "untested" not in blind.text:
         for name, verdict in verdicts.items():
             if verdict.kind == "right" and "equal" in runs[name].stdout and name != "check":
-                verdicts[name] = Verdict("wrong", f"equal of nothing: zero weights are equal, too ({verdict.reason})")
+                verdicts[name] = Verdict(
+                    "wrong", f"equal of nothing: weights times 0.9 are equal, too ({verdict.reason})"
+                )
     return runs, verdicts, judge.time_process()
 
 
@@ -466,7 +468,7 @@ def measure_planted(shipped: Shipped, path: Path, folder: Path) -> list[Planted]
             if isinstance(truth, str) or truth <= CLOSE:
                 continue
             seen.add(change[0])
-            run = results.run(f"planted{index}", ["diff", str(path), str(file), "--budget", "120", "--format", "json"])
+            run = results.run(f"planted{index}", ["diff", str(path), str(file), "--format", "json"])
             planted.append(Planted(shipped.name, change[0], truth, classify(run), run.last_line))
             break
     return planted
@@ -498,7 +500,7 @@ def print_models(rows: dict[str, tuple[dict[str, Run], dict[str, Verdict], float
     for kind in VERDICTS:
         counts = [sum(verdicts[name].kind == kind for _, verdicts, _ in rows.values()) for name in names]
         print(f"| {kind} | {' | '.join(map(str, counts))} | {sum(counts)} |")
-    ran = sum(all(has_run(runs[name]) for name in ("rewrite", "zeroed")) for runs, _, _ in rows.values())
+    ran = sum(all(has_run(runs[name]) for name in ("rewrite", "faded")) for runs, _, _ in rows.values())
     ratios = sorted(runs["rewrite"].seconds / seconds for runs, _, seconds in rows.values())
     print(f"\ninputs found without an option: {ran} of {len(rows)} models")
     middle = ratios[len(ratios) // 2]
