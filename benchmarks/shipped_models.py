@@ -52,7 +52,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from shipped_faults import KINDS, plant, fade
+from shipped_faults import KINDS, fade, plant
 from shipped_inputs import (
     CLOSE,
     Set,
