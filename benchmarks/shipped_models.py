@@ -52,7 +52,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from shipped_faults import KINDS, fade, plant
+from shipped_faults import KINDS, Fault, fade, plant
 from shipped_inputs import (
     CLOSE,
     Set,
@@ -71,6 +71,8 @@ from sliceport.user_cache import user_cache
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".tsv")
 VERDICTS = ("right", "untested", "refused", "wrong")
+CPU_ONLY = {"DynamicQuantizeLSTM", "DynamicQuantizeMatMul"}
+"""Operators that onnxruntime's DirectML provider leaves to the CPU provider."""
 TIME_LIMIT = 900.0
 """Seconds for each command."""
 PLANTED_MODELS = (
@@ -301,11 +303,15 @@ class Judge:
 
     def judge_diff(self, run: Run, is_openvino: bool) -> Verdict:
         """Judge a comparison of two engines, and the part that it saved."""
+        operators = {node.op_type for node in onnx.load(self.path).graph.node}
+        unnamed = [] if is_openvino else sorted(name for name in operators & CPU_ONLY if name not in run.text)
         truth = self.on_openvino if is_openvino else ""
         shown = truth if isinstance(truth, str) else f"OpenVINO is {describe(truth)}"
         if run.status == 0:
             if "untested" in run.text:
                 return Verdict("untested", run.last_line)
+            if unnamed:
+                return Verdict("wrong", f"equal, without a word that {', '.join(unnamed)} ran on the CPU provider")
             is_missed = isinstance(truth, float) and truth > CLOSE
             return Verdict("wrong" if is_missed else "right", f"equal; {shown}")
         if is_openvino and isinstance(truth, str):
@@ -317,7 +323,7 @@ class Judge:
         if not (saved / "model.onnx").exists():
             return Verdict("wrong", f"different, and no part named; {shown}: {run.last_line}")
         if not is_openvino:
-            return Verdict("right", f"different; not judged: {run.last_line}")
+            return Verdict("right", f"different; the part is not judged: {run.last_line}")
         sentence, is_smallest = find_lone_culprit(saved, "openvino")
         if isinstance(truth, float) and truth <= CLOSE and "f32" not in run.text:
             return Verdict("wrong", f"different, and no word of the precision; {sentence}; {shown}")
@@ -440,7 +446,12 @@ def measure(shipped: Shipped, path: Path, folder: Path) -> tuple[dict[str, Run],
 
 @dataclass(frozen=True)
 class Planted:
-    """A planted fault, and what `diff` says about it: found, unexplained (no part named), untested, none or equal."""
+    """A planted fault, and what `diff` says about it.
+
+    Attributes:
+        difference: The largest difference that the fault makes, relative to the spread of the output.
+        answer: found, elsewhere (the part named lacks the fault), unexplained (no part), untested, none, or equal.
+    """
 
     model: str
     fault: str
@@ -455,32 +466,38 @@ def measure_planted(shipped: Shipped, path: Path, folder: Path) -> list[Planted]
     judge = Judge(shipped, path)
     model = onnx.load(path)
     generator = np.random.default_rng(int(shipped.sha256[:8], 16))
-    planted: list[Planted] = []
-    seen: set[str] = set()
+    planted: dict[str, Planted] = {}
     for index, kind in enumerate(KINDS):
+        file = folder / f"planted{index}.onnx"
         for _ in range(40):
-            change = plant(model, kind, generator)
-            if change is None or change[0] in seen:
+            fault = plant(model, kind, generator)
+            if fault is None or fault.sentence in planted:
                 continue
-            file = folder / f"planted{index}.onnx"
-            onnx.save(change[1], file)
+            onnx.save(fault.model, file)
             truth = judge.compare(file)
             if isinstance(truth, str) or truth <= CLOSE:
                 continue
-            seen.add(change[0])
-            run = results.run(f"planted{index}", ["diff", str(path), str(file), "--format", "json"])
-            planted.append(Planted(shipped.name, change[0], truth, classify(run), run.last_line))
+            run = results.run(fault.sentence, ["diff", str(path), str(file), "--format", "json"])
+            answer, line = classify(run, fault)
+            planted[fault.sentence] = Planted(shipped.name, fault.sentence, truth, answer, line)
             break
-    return planted
+    return list(planted.values())
 
 
-def classify(run: Run) -> str:
-    """Return what `diff` says about a planted fault; see `Planted`."""
+def classify(run: Run, fault: Fault) -> tuple[str, str]:
+    """Return what `diff` says about a planted fault, see `Planted`, and the node that it names or its last line."""
     if run.status == 1:
-        return "found" if json.loads(run.stdout)["part"] else "unexplained"
-    if "untested" in run.text:
-        return "untested"
-    return "equal" if run.status == 0 else "none"
+        parts = [part for part in json.loads(run.stdout)["parts"] if part]
+        named = {node["name"] for part in parts for node in part["nodes"]}
+        operators = {node["op_type"] for part in parts for node in part["nodes"]}
+        shown = ", ".join(f"{part['op_type']} '{part['node']}'" for part in parts)
+        # Nodes without a name have one that sliceport gives them.
+        if fault.nodes & named or ("" in fault.nodes and fault.operators & operators):
+            return "found", shown
+        return "elsewhere" if parts else "unexplained", shown
+    if run.status is not None and "untested" in run.text:
+        return "untested", run.last_line
+    return ("equal", "") if run.status == 0 else ("none", run.last_line)
 
 
 def has_run(run: Run) -> bool:
