@@ -22,8 +22,8 @@ The seconds of `rewrite --verify` stand beside those of a process that creates o
 once on the inputs of the list. The last lines count the models for which every command found inputs, and the ratio of
 these seconds.
 
-`--planted` plants five faults in each of 20 models, of which each changes an output on inputs that tell something, and
-counts the answers of `diff OLD NEW`: it must not call a model equal that computes something else.
+`--planted` plants five faults in each of 20 models, and counts the answers of `diff OLD NEW`. Every fault changes an
+output on inputs that tell something, so that `diff` must not call the two models equal.
 
     python benchmarks/shipped_models.py [--planted] [--models FILE.tsv] [--only NAME] [--cache DIR] [--json FILE]
 
@@ -204,7 +204,7 @@ def commands(model: Path, folder: Path) -> dict[str, list[str]]:
 
 
 class Judge:
-    """What onnxruntime and OpenVINO compute for a model, and the verdicts that follow from it."""
+    """Judge of the commands on one model, by the outputs of onnxruntime and OpenVINO."""
 
     def __init__(self, shipped: Shipped, path: Path) -> None:
         self.shipped = shipped
@@ -311,7 +311,7 @@ class Judge:
             if "untested" in run.text:
                 return Verdict("untested", run.last_line)
             if unnamed:
-                return Verdict("wrong", f"equal, without a word that {', '.join(unnamed)} ran on the CPU provider")
+                return Verdict("wrong", f"equal, although {', '.join(unnamed)} ran on the CPU provider silently")
             is_missed = isinstance(truth, float) and truth > CLOSE
             return Verdict("wrong" if is_missed else "right", f"equal; {shown}")
         if is_openvino and isinstance(truth, str):
@@ -350,7 +350,7 @@ def judge_check(run: Run, hardened: dict[str, Run]) -> Verdict:
                 {"onnxruntime-dml": "harden dml", "openvino-cpu": "harden openvino"}.get(engine["engine"], "")
             )
             if harden is not None and harden.status == 0 and finding["op"] not in harden.stdout:
-                return Verdict("wrong", f"'{finding['rule']}' of {finding['node']}: harden leaves it without a word")
+                return Verdict("wrong", f"'{finding['rule']}' of {finding['node']}: harden leaves it silently")
     rules = {finding["rule"] for finding in report["findings"]}
     if run.status == 1 and rules and all("size-0" in rule or "empty" in rule for rule in rules):
         return Verdict("wrong", f"exit status 1 for size 0 alone: {', '.join(sorted(rules))}")
