@@ -6,14 +6,15 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_ops.infer.facts import NO_FACTS, Facts
-from onnx_ops.infer.inference import infer
-from onnx_ops.model.ir_model import IrModel
-from onnx_ops.model.nodes import SLICE_INPUTS_OPSET
+from onnx_ops.model.nodes import CONTESTED, SLICE_INPUTS_OPSET
 from onnx_ops.model.views import Sizes
 from onnx_ops.passes.compose_slices import compose_entries
+from onnx_ops.passes.contested_nodes import unmark
+from onnx_ops.passes.edits import Identities
 from onnx_ops.passes.matchers import drop_whole_axes, read_slice, sizes_after
 from onnx_ops.passes.outcome import SKIPS, Skip
+from onnx_ops.passes.reshape_fusion import WOULD_FAIL, would_fail
+from onnx_ops.passes.value_info import ValueInfo, infer_value_info
 from sliceport.slicing import AxisSlice
 
 
@@ -28,25 +29,23 @@ def rules() -> Any:
     """
     from onnxscript.rewriter import MatchResult, RewriteRuleClassBase, RewriteRuleSet
 
-    facts_by_value: dict[Any, Facts] = {}
+    info = ValueInfo()
 
     class InferringRuleSet(RewriteRuleSet):
         """Rules that are applied after inference."""
 
         def apply_to_model(self, model: ir.Model, **options: Any) -> int:
-            facts_by_value.update(infer(IrModel(model)))
+            nonlocal info
+            info = infer_value_info(model)
+            unmark(model, [CONTESTED])
             try:
                 return int(super().apply_to_model(model, **options))
             finally:
-                facts_by_value.clear()
+                info = ValueInfo()
 
-    def copy_facts(value: ir.Value, source: ir.Value) -> ir.Value:
-        facts_by_value[value] = facts_by_value.get(source, NO_FACTS)
+    def copy_info(value: ir.Value, source: ir.Value) -> ir.Value:
+        info.copy_entry(value, source)
         return value
-
-    def sizes_of(value: ir.Value) -> Sizes | None:
-        dims = facts_by_value.get(value, NO_FACTS).dims
-        return None if dims is None else tuple([dim if isinstance(dim, int) else None for dim in dims])
 
     class ComposeSlices(RewriteRuleClassBase):
         """Slice of a Slice."""
@@ -57,7 +56,7 @@ def rules() -> Any:
 
         def check(self, context: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
             result = MatchResult()
-            shape = sizes_of(x)
+            shape = info.sizes.get(x)
             try:
                 entries = _read_bounds(first, shape)
                 shape_between = None if shape is None else sizes_after(entries, shape)
@@ -68,7 +67,7 @@ def rules() -> Any:
 
         def rewrite(self, op: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
             # `check` has just set the entries for this match.
-            return copy_facts(_write_slice(op, x, self._entries), second)
+            return copy_info(_write_slice(op, x, self._entries), second)
 
     class RemoveIdentitySlices(RewriteRuleClassBase):
         """A Slice that keeps all elements."""
@@ -78,15 +77,17 @@ def rules() -> Any:
 
         def check(self, context: Any, x: ir.Value, sliced: ir.Value) -> Any:  # noqa: ARG002
             result = MatchResult()
-            shape = sizes_of(x)
+            shape = info.sizes.get(x)
             try:
                 is_whole = not drop_whole_axes(_read_bounds(sliced, shape), shape)
             except SKIPS as reason:
                 return result.fail(str(reason))
-            return result if is_whole else result.fail("the Slice does not keep all elements")
+            if not is_whole:
+                return result.fail("the Slice does not keep all elements")
+            return result.fail(WOULD_FAIL) if would_fail({sliced: x}, info, Identities()) else result
 
         def rewrite(self, op: Any, x: ir.Value, sliced: ir.Value) -> Any:
-            return copy_facts(op.Identity(x), sliced)
+            return copy_info(op.Identity(x), sliced)
 
     rule_classes: list[Any] = [ComposeSlices, RemoveIdentitySlices]
     return InferringRuleSet([rule_class.rule() for rule_class in rule_classes])

@@ -161,7 +161,7 @@ def _given_shapes(path: Path) -> list[str]:
 def _check_text(command: str, code: int, stdout: str, stderr: str, is_json: bool) -> str | None:
     """Return a complaint if the output of a command is not as promised."""
     lines = stderr.splitlines()
-    errors = [line for line in lines if not line.startswith("sliceport: wrote ")]
+    errors = [line for line in lines if not line.startswith(("sliceport: wrote ", "sliceport: sizes: "))]
     if len(errors) > 1 or (errors and not errors[0].startswith("sliceport: ")) or (code == 2) != bool(errors):
         return f"{command} prints other than one sentence: code {code}, {stderr[-500:]!r}"
     if errors and not errors[0].endswith("."):

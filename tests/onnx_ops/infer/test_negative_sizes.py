@@ -103,13 +103,14 @@ def test_every_command_reads_a_negative_size_of_an_input_as_open(
 ) -> None:
     """Paddle2ONNX writes -1 for the open sizes of inputs."""
     monkeypatch.chdir(tmp_path)
-    model = parse("(float[4,6] x) => (y) <int64[1] s = {0}, int64[1] e = {2}> { r = Relu (x)  y = Slice (r, s, e, s) }")
+    model = parse("""(float[4,6] x) => (y) <int64[1] s = {0}, int64[1] e = {2}> { r = Relu (x)  t = Slice (r, s, e, s)
+        y = Slice (t, s, e, s) }""")
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
     path = save(model, tmp_path / "m.onnx")
     # Without sizes, `lower` cannot know the size of an open axis.
     sizes = ["--input-shapes", "x:5,6"] if words == ["lower"] else []
     printed = invoke(*words, path, *sizes, code=0)
-    runs_model = words[0] not in ("check", "lower")
+    runs_model = words[0] not in ("check", "lower") and "nothing to change" not in printed.out
     assert ("sizes: x 2,6 (chosen; --input-shapes x:… for others)" in printed.err) is runs_model
     if (tmp_path / "out.onnx").exists():
         (dim, _) = onnx.load(tmp_path / "out.onnx").graph.input[0].type.tensor_type.shape.dim

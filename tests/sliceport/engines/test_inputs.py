@@ -159,8 +159,8 @@ def test_more_inputs_have_other_scales_and_forms(tmp_path: Path) -> None:
     assert any(0 < inputs["low"] < inputs["high"] for inputs in more)
 
 
-def test_model_without_numbers_has_no_more_inputs(tmp_path: Path) -> None:
-    assert list(more_inputs(read("(bool[2] x) => (y) { y = Not (x) }", tmp_path), {}, {}, 0)) == []
+def test_model_without_inputs_has_no_more_of_them(tmp_path: Path) -> None:
+    assert list(more_inputs(read("() => (y) { y = Constant <value_int = 1> () }", tmp_path), {}, {}, 0)) == []
 
 
 def test_sizes_of_a_verification_are_in_its_json(tmp_path: Path) -> None:
