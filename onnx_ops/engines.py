@@ -162,8 +162,14 @@ class OnnxReference:
 
         from onnx_ops.model.external_data import load_whole
 
-        results = ReferenceEvaluator(load_whole(model)).run(list(model.outputs), dict(inputs))
-        return dict(zip(model.outputs, map(_from_reference, results), strict=True))
+        proto = load_whole(model)
+        results = ReferenceEvaluator(proto).run(list(model.outputs), dict(inputs))
+        optionals = {value.name for value in proto.graph.output if value.type.HasField("optional_type")}
+        return {
+            # The evaluator's Optional returns a list of its value.
+            name: _from_reference(result[0] if name in optionals and isinstance(result, list) else result)
+            for name, result in zip(model.outputs, results, strict=True)
+        }
 
     def script(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
         """Return Python code that runs the model in the file `path`; see `WritesScript`."""
@@ -181,12 +187,15 @@ def _read_disabled_optimizers(options: Mapping[str, str]) -> list[str]:
 
 
 def _from_reference(result: Any) -> Value:
-    """Convert a result of onnx's reference: a list becomes a tuple, None stays, and a tensor becomes an array."""
+    """Convert a result of onnx's reference: lists become tuples, tensors arrays, and strings objects; None stays."""
     import numpy as np
 
     if result is None:
         return None
-    return tuple(map(_from_reference, result)) if isinstance(result, list) else np.asarray(result)
+    if isinstance(result, list):
+        return tuple(map(_from_reference, result))
+    array = np.asarray(result)
+    return array.astype(object) if array.dtype.kind == "U" else array
 
 
 ONNXRUNTIME_CPU = OnnxruntimeCPU()

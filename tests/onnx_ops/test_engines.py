@@ -14,7 +14,7 @@ import pytest
 from command_line import Invoke
 from onnx_models import parse, save
 
-from onnx_ops.engines import ONNXRUNTIME_CPU
+from onnx_ops.engines import ONNX_REFERENCE, ONNXRUNTIME_CPU
 from onnx_ops.runtime import session
 from onnx_ops.verify.onnx_graph import OnnxGraph
 from onnx_ops.verify.verify import verify_rewriting
@@ -111,6 +111,21 @@ def test_model_runs_node_by_node(graph: str, monkeypatch: pytest.MonkeyPatch) ->
     assert repr(computed) == repr(expected)
     assert len(counts) >= node_count
     assert max(counts) <= (2 if "Sequence" in graph else 1)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "(float[2,3] x) => (string[2,3] y) { y = Cast <to = 8> (x) }",
+        "(float[2,3] x) => (optional(float[2,3]) y) { y = Optional (x) }",
+        "(float[2,3] x) => (optional(float[2,3]) y) { o = Optional (x)  y = Identity (o) }",
+        "(float[2,3] x) => (optional(seq(float[1,3])) y) { s = SplitToSequence (x)  y = Optional (s) }",
+    ],
+)
+def test_reference_computes_strings_and_optionals_like_onnxruntime(graph: str) -> None:
+    whole = OnnxGraph(parse(graph)).whole()
+    inputs = {"x": np.arange(0.5, 6.5, dtype=np.float32).reshape(2, 3)}
+    assert repr(ONNX_REFERENCE.run_model(whole, inputs, {})) == repr(ONNXRUNTIME_CPU.run_model(whole, inputs, {}))
 
 
 def test_wrong_optimizer_is_seen_against_single_nodes(tmp_path: Path) -> None:
