@@ -66,7 +66,9 @@ def _describe_nothing(runs: Sequence[Sequence[Array]], *, is_fixed: bool) -> str
     first = next((array[0] for array in numbers if array.size), None)
     if first is None:
         return _ONLY_NAN
-    if is_fixed or sum(array.size for array in arrays) == 1:
+    # A single 0 is the sum of nothing for floats, but an ordinary result of an ArgMax or a comparison.
+    is_single = sum(array.size for array in arrays) == 1 and (first != 0 or first.dtype.kind in "biu")
+    if is_fixed or is_single:
         return ""
     if all((array == first).all() for array in numbers):
         return f"all of its elements are {first}"

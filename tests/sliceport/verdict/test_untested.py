@@ -28,6 +28,9 @@ NAN, SAME = float("nan"), "it is the same for all inputs"
         ([[float("inf")] * 2], "all of its elements are inf"),
         ([[1.0, 2.0], [1.0, 2.0]], SAME),
         ([[1.0, NAN, 2.0], [1.0, NAN, 2.0]], SAME),
+        ([[0.0]], "all of its elements are 0.0"),
+        ([[-0.0]], "all of its elements are -0.0"),
+        ([[NAN]], "all of its elements are NaN"),
         ([[0.5]], ""),
         ([[0.5], [0.6]], ""),
         ([[1.0, 2.0]], ""),
@@ -50,6 +53,11 @@ def test_booleans_integers_and_strings_may_be_constant(values: list[Any]) -> Non
     array = np.array(values, object if isinstance(values[0], str) else None)
     assert find_untested([{"y": array}])["y"].startswith("all of its elements are ")
     assert not find_untested([{"y": np.array([values[0], np.zeros((), array.dtype)[()]], array.dtype)}])
+
+
+@pytest.mark.parametrize("value", [False, True, 0, 3, "", "a"])
+def test_single_boolean_integer_or_string_shows_something(value: Any) -> None:
+    assert not find_untested([{"y": np.array([value], object if isinstance(value, str) else None)}])
 
 
 def test_sequences_count_by_all_of_their_tensors() -> None:
