@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sliceport.engines.engine import Value, WritesScript
+from sliceport.engines.engine import Array, Value, WritesScript
 from sliceport.engines.failure import Failure
 from sliceport.sandbox.place import fill_folder, write_json
 from sliceport.search.report import DiffReport, Part
@@ -48,13 +48,13 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
 
     def fill(folder: Path) -> None:
         data = report.to_json()
-        arrays = {name: value for name, value in report.values.items() if isinstance(value, np.ndarray)}
         for i, output in enumerate(data["outputs"]):
-            if output["name"] in arrays:
-                # Names in a model may be too long for a file, or contain characters that file systems refuse.
-                safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", output["name"]).strip("_.")[:60]
-                array, output["file"] = arrays[output["name"]], f"{i:02d}_{safe_name}.npy"
-                np.save(folder / output["file"], array.astype(str) if array.dtype == object else array)
+            # Names in a model may be too long for a file, or contain characters that file systems refuse.
+            safe_name = re.sub(r"[^A-Za-z0-9_.-]+", "_", output["name"]).strip("_.")[:60]
+            arrays = _list_arrays(report.values.get(output["name"]), f"{i:02d}_{safe_name}")
+            output["files"] = list(arrays)
+            for file, array in arrays.items():
+                np.save(folder / file, array)
         write_json(folder / _MARK, data)
         for number, part in enumerate(report.parts, 1):
             part_folder = folder if number == 1 else folder / str(number)
@@ -70,6 +70,16 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
             (part_folder / _ISSUE).write_text(_draft_issue(part), encoding="utf-8")
 
     fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
+
+
+def _list_arrays(value: Value, name: str) -> dict[str, Array]:
+    """Return the arrays in a value, in types that NumPy can save, by the names of their files."""
+    if value is None or isinstance(value, tuple):
+        parts = [_list_arrays(each, f"{name}.{i}") for i, each in enumerate(value or ())]
+        return {file: array for part in parts for file, array in part.items()}
+    if value.dtype.isbuiltin == 2:  # a type of another package, such as bfloat16; float32 has all of its values
+        value = value.astype(np.float32)
+    return {f"{name}.npy": value.astype(str) if value.dtype == object else value}
 
 
 def _draft_issue(part: Part) -> str:

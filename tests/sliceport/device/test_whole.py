@@ -120,7 +120,8 @@ def test_the_command_line_writes_what_it_prints(directml: device.Device, tmp_pat
     printed = json.loads(invoke(*words, "--format", "json").out)
     report = json.loads((out / "report.json").read_text())
     (output,) = report["outputs"]
-    assert np.load(out / output.pop("file")).shape == (4, 6)
+    (file,) = output.pop("files")
+    assert np.load(out / file).shape == (4, 6)
     assert report == printed
     assert "exists; give another folder or --overwrite" in invoke(*words, code=2).err
     text = invoke(*words, "--overwrite").out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -435,6 +436,19 @@ def test_saved_script_compares_no_sequence(differ: Differ, tmp_path: Path) -> No
     script = tmp_path / "out" / "run.py"
     script.write_text(script.read_text().replace("got = ...", "got = []"))
     assert run_saved(tmp_path / "out").returncode == 0
+
+
+def test_saved_outputs_have_files_of_their_own(tmp_path: Path) -> None:
+    graph = """(float[2,2] x, bfloat16[3] b) => (seq(float[2]) s, string[2,2] t, bfloat16[3] c) {
+        s = SplitToSequence <axis = 0, keepdims = 0> (x)  t = Cast <to = 8> (x)  c = Identity (b) }"""
+    inputs = {"x": np.arange(4, dtype=np.float32).reshape(2, 2), "b": np.array([1, 2.5, 3], "bfloat16")}
+    write(diff(save(graph, tmp_path / "model.onnx"), on="onnxruntime-cpu", inputs=inputs), tmp_path / "out")
+    outputs = json.loads((tmp_path / "out" / "report.json").read_text())["outputs"]
+    named = [output["files"] for output in outputs]
+    assert named == [["00_s.0.npy", "00_s.1.npy"], ["01_t.npy"], ["02_c.npy"]]
+    arrays = [np.load(tmp_path / "out" / name) for files in named for name in files]
+    assert [array.tolist() for array in arrays] == [[0, 1], [2, 3], [["0", "1"], ["2", "3"]], [1, 2.5, 3]]
+    assert arrays[-1].dtype == np.float32
 
 
 def test_saved_files_are_utf_8_in_any_locale(tmp_path: Path) -> None:
