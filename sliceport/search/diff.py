@@ -253,7 +253,13 @@ class _Comparison:
         return replace(report, outputs=outputs, runs=self.bad.budget.runs)
 
     def run_recorded(self, folder: FilePath) -> DiffReport:
-        """Compare the outputs for each recorded data set in a folder until they differ, and search for the cause."""
+        """Compare the outputs for each recorded data set in a folder until they differ, and search for the cause.
+
+        An output is tested if it shows something in one of the data sets, or in all of them together.
+        """
+        fixed = find_static_values(self.second)
+        every: list[Mapping[str, Value]] = []
+        tested: dict[str, OutputDiff] = {}
         for data_set in sorted(folder.glob("test_data_set_*")) or [folder]:  # a folder without data sets is one itself
             inputs, recorded = (
                 {name: self.first.read_value(data_set / f"{kind}_{i}", name) for i, name in enumerate(names)}
@@ -262,15 +268,19 @@ class _Comparison:
             expected = {name: recorded[self.names[name]] for name in self.second.outputs}
             run = _Run(inputs, self._run_second(inputs), expected)
             report = replace(self._compare(run), against=f"the recorded outputs in '{folder}'")
-            report = replace(report, outputs=mark_untested(report.outputs, find_untested([expected])))
+            marked = mark_untested(report.outputs, find_untested([expected], fixed))
             if not report.is_equal:
+                report = replace(report, outputs=marked)
                 # A search takes the values within the model from `good`, so `good` must compute the recorded outputs.
                 computed = self._run_first(inputs)
                 if self._compare(replace(run, actual=computed)).is_equal:
                     return self._explain(report, replace(run, expected=computed))
                 note = f"there is no search for a node, because {self.good} does not compute the recorded outputs"
                 return replace(report, notes=(note,), runs=self.bad.budget.runs)
-        return report
+            every.append(expected)
+            tested |= {each.name: each for each in marked if each.status != "untested"}
+        outputs = mark_untested(report.outputs, find_untested(every, fixed))
+        return replace(report, outputs=tuple(tested.get(each.name, each) for each in outputs))
 
     def _run_both(self, arrays: Mapping[str, Array], shapes: InputShapes, seed: int) -> tuple[_Run, FoundInputs]:
         """Run both engines on the caller's `arrays`, and on random arrays for the other inputs; see `find_inputs`.

@@ -694,6 +694,41 @@ def test_recorded_outputs_are_compared(tmp_path: Path) -> None:
         diff(first, other, against=str(tmp_path), seed=3)
 
 
+def record(folder: Path, *data_sets: tuple[Any, Any]) -> None:
+    """Write data sets of an input and an output."""
+    for i, arrays in enumerate(data_sets):
+        (folder / f"test_data_set_{i}").mkdir()
+        for kind, array in zip(("input", "output"), arrays, strict=True):
+            tensor = onnx.numpy_helper.from_array(np.asarray(array, np.float32))
+            (folder / f"test_data_set_{i}" / f"{kind}_0.pb").write_bytes(tensor.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("data_sets", "status"),
+    [
+        ([([1, -2], [1, 0]), ([-3, -2], [0, 0])], "equal"),
+        ([([-3, -2], [0, 0]), ([1, -2], [1, 0])], "equal"),
+        ([([2, 2], [2, 2]), ([3, 3], [3, 3])], "equal"),  # either alone shows nothing
+        ([([1, -2], [1, 0])] * 2, "equal"),
+        ([([-3, -2], [0, 0])], "untested"),
+        ([([-3, -2], [0, 0]), ([-4, -2], [0, 0])], "untested"),
+        ([([1, -2], [1, 0]), ([-3, -2], [0, 5])], "different"),
+    ],
+)
+def test_recorded_outputs_are_judged_over_all_data_sets(data_sets: Any, status: str, tmp_path: Path) -> None:
+    model = save("(float[2] x) => (y) { [r] y = Relu (x) }", tmp_path / "model.onnx")
+    record(tmp_path, *data_sets)
+    report = diff(model, on="onnxruntime-cpu", against=str(tmp_path))
+    assert [output.status for output in report.outputs] == [status]
+
+
+def test_recorded_output_of_shapes_alone_shows_everything(tmp_path: Path) -> None:
+    graph = "(float[n] x) => (y) { s = Shape (x)  y = ConstantOfShape <value = float[1] {3.0}> (s) }"
+    record(tmp_path, ([1, 2], [3, 3]))
+    report = diff(save(graph, tmp_path / "model.onnx"), on="onnxruntime-cpu", against=str(tmp_path))
+    assert [output.status for output in report.outputs] == ["equal"]
+
+
 @pytest.mark.parametrize("seeds", [0, 1.5, "2"])
 def test_seeds_that_are_no_positive_integer_are_refused(seeds: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"seeds must be an integer from 1 up, got {seeds!r}"):
