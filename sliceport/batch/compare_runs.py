@@ -206,8 +206,9 @@ def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[
             unmatched[_identify(problem)] -= 1
         else:
             new.append(problem)
-    # A model that fails now is not fixed: it may still have its earlier findings.
-    fixed = [] if after["verdict"] in FAILURES else [make_finding(**dict(key)) for key in unmatched.elements()]
+    # A model that fails now, or is untested, is not fixed: it may still have its earlier findings.
+    gone = () if after["verdict"] in (*FAILURES, "untested") else unmatched.elements()
+    fixed = [make_finding(**dict(key)) for key in gone]
     change = ModelChange(after["model"], before["verdict"], after["verdict"], after["message"])
     if new:
         comparison.new.append(replace(change, findings=tuple(new)))

@@ -228,7 +228,7 @@ def _describe_outcome(outcome: Outcome, folder: Path | None) -> dict[str, Any]:
     more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
     is_clean = outcome.is_clean and not outcome.is_untested
     parts: dict[str, Any] = {
-        "verdict": "clean" if is_clean else "finding",
+        "verdict": "untested" if outcome.is_untested else "clean" if is_clean else "finding",
         "message": outcome.summary() if is_clean or not messages else messages[0] + more,
         "findings": findings,
         "result": outcome.to_json(),

@@ -7,12 +7,12 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from sliceport.commands.outcome import Finding
 
-Verdict = Literal["clean", "finding", "error", "crash", "timeout", "memory", "lost"]
+Verdict = Literal["clean", "finding", "untested", "error", "crash", "timeout", "memory", "lost"]
 
 FAILURES: tuple[Verdict, ...] = ("error", "crash", "timeout", "memory", "lost")
 DEATHS: tuple[Verdict, ...] = ("crash", "timeout", "memory")
 """Verdicts on models whose process ended or was killed."""
-VERDICTS: tuple[Verdict, ...] = (*FAILURES, "finding", "clean")
+VERDICTS: tuple[Verdict, ...] = (*FAILURES, "untested", "finding", "clean")
 
 MAX_LISTED = 20
 """The largest number of models, findings or names that a report lists of one kind."""
@@ -26,6 +26,7 @@ MEANINGS: dict[Verdict, str] = {
     "timeout": "The model took longer than --timeout. Give it more time.",
     "memory": "The model needed more than --memory. Give it more memory, and fewer --jobs.",
     "lost": "No worker could finish the model, or somebody removed its result. Run the same command again.",
+    "untested": "All outputs are untested: a wrong model would compute the same. Try other inputs.",
     "finding": "The command alone would exit with 1: something is refused, differs or is not fixed.",
     "clean": "The command alone would exit with 0.",
 }

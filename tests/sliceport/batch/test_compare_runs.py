@@ -13,7 +13,7 @@ from sliceport.batch.compare_runs import Change, RunComparison, describe_finding
 from sliceport.batch.row import Row
 from sliceport.errors import UsageError
 
-A, B = make_finding(node="a"), make_finding(node="b")
+A, B, U = make_finding(node="a"), make_finding(node="b"), make_finding(node="", reason="untested")
 CLEAN = make_row()
 UPGRADED = (
     make_header(versions={"onnxruntime": "1.30.0", "onnx": "1.23.0", "gone": "1.0"}),
@@ -48,6 +48,8 @@ def outcome(before: Row, after: Row) -> tuple[list[str], list[str], tuple[str, .
         (finding(A), finding(A, A), (["a"], [], None)),
         (finding(A, A), finding(A), ([], ["a"], None)),
         (CLEAN, finding(), (["finding"], [], None)),
+        (finding(A), make_row("zoo/a.onnx", "untested", U), (["untested"], [], None)),
+        (make_row("zoo/a.onnx", "untested", U), finding(A), (["a"], ["untested"], None)),
         (CLEAN, make_row(verdict="crash"), (["crash"], [], None)),
         (make_row(verdict="crash"), CLEAN, ([], ["crash"], None)),
         (make_row(verdict="error"), make_row(verdict="crash"), (["crash"], [], None)),

@@ -53,7 +53,10 @@ def test_cause_leaves_out_a_node_with_an_apostrophe() -> None:
         ((), 0),
         (("clean", "clean"), 0),
         (("clean", "finding"), 1),
-        *((("clean", "finding", verdict), 2) for verdict in ("error", "crash", "timeout", "memory", "lost")),
+        *(
+            (("clean", "finding", verdict), 2)
+            for verdict in ("untested", "error", "crash", "timeout", "memory", "lost")
+        ),
     ],
 )
 def test_exit_codes(verdicts: tuple[Verdict, ...], code: int) -> None:

@@ -48,3 +48,14 @@ def test_finding_without_a_node_names_the_engine_that_failed() -> None:
     for failed in ("", against):
         report = DiffReport(on, against, (), 0, failed, failures=(Failure("error", "", "it fails"),))
         assert _list_findings(report)[0]["engine"] == (failed or on).partition(":")[0]
+
+
+@pytest.mark.usefixtures("folder")
+def test_batch_gives_a_model_whose_outputs_are_untested_the_exit_code_of_the_command(invoke: Invoke) -> None:
+    save("(float[4] x) => (y) { a = Abs (x)  y = Sqrt (a) }", Path("tested.onnx"))
+    save("(float[4] x) => (bool[4] z) { z = IsNaN (x) }", Path("untested.onnx"))
+    invoke("diff", "untested.onnx", "--on", "onnxruntime-cpu", code=2)
+    words = ("diff", "tested.onnx", "untested.onnx", "--on", "onnxruntime-cpu", "-o", "run", "--jobs", "1")
+    printed = invoke("batch", *words, code=2).out
+    assert printed.startswith("2 models: 1 clean, 1 untested\n")
+    assert printed.endswith("  untested  untested.onnx: output 'z': all of its elements are False\n")
