@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -210,6 +210,9 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
     try:
         options = dict(work.options)
         with command_line_spelling(), with_custom_ops(options.pop("custom_ops", "")), context as placements:
+            if output is not None and work.overwrite:
+                files = (work.model, options.get("other"), options.get("against"))
+                _check_kept(output, [*filter(None, files), *(options.get("inputs") or {}).values()])
             if options.get("inputs"):
                 options["inputs"] = {name: load_array(file) for name, file in options["inputs"].items()}
             outcome = load(work.command).run(work.model, output, options, work.overwrite)
@@ -235,3 +238,11 @@ def compute_answer(work: Work, owner: str = "") -> Answer:
         raise SliceportError(
             f"'{work.model}': {describe_unforeseen(error, '-vv shows where; please report it with this model')}"
         ) from error
+
+
+def _check_kept(output: Path, files: Iterable[str]) -> None:
+    """Raise a UsageError if `output` is a folder with one of the files that the command reads, or a link to one."""
+    # The name of an engine may stand in place of a file.
+    for path in map(Path, filter(os.path.exists, files if os.path.isdir(output) else ())):
+        if any(folder.is_relative_to(output.resolve()) for folder in (path.resolve(), path.parent.resolve())):
+            raise UsageError(f"output '{output}' holds '{path}', which this command reads; give another name.")

@@ -38,6 +38,7 @@ def fill_folder(
     mark: str,
     others: Sequence[str] = (),
     overwrite: bool = False,
+    is_mark: Callable[[Path], bool] = os.path.isfile,
 ) -> None:
     """Write a folder as a whole: fill a scratch folder, then rename it. `collect_placements` can defer the renaming.
 
@@ -48,6 +49,7 @@ def fill_folder(
         others: Patterns of further files of a run, such as `dxdispatch/*.json`. A folder with any other file is not
             replaced.
         overwrite: Whether to replace a folder of an earlier run.
+        is_mark: Returns whether an earlier run wrote a file with the name `mark`; by default, every file counts.
 
     Raises:
         UsageError: The folder exists and must be kept, cannot be made or written, or on Windows has a forbidden name.
@@ -57,7 +59,7 @@ def fill_folder(
     if os.path.lexists(target):
         if not overwrite:
             raise _existing_target_error(target, "folder")
-        if not os.path.isfile(target / mark) or target.is_symlink():
+        if not is_mark(target / mark) or target.is_symlink():
             raise UsageError(f"output '{target}' is not a folder of an earlier run, so it is not overwritten.")
         try:
             unexpected = _find_unexpected(target, (mark, *others))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -69,7 +70,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
             (part_folder / "run.py").write_text(f"{loading_lines}{running_lines}{_COMPARING}", encoding="utf-8")
             (part_folder / _ISSUE).write_text(_draft_issue(part), encoding="utf-8")
 
-    fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite)
+    fill_folder(directory, fill, mark=_MARK, others=_FILES, overwrite=overwrite, is_mark=_is_report)
 
 
 def _list_arrays(value: Value, name: str) -> dict[str, Array]:
@@ -80,6 +81,15 @@ def _list_arrays(value: Value, name: str) -> dict[str, Array]:
     if value.dtype.isbuiltin == 2:  # a type of another package, such as bfloat16; float32 has all of its values
         value = value.astype(np.float32)
     return {f"{name}.npy": value.astype(str) if value.dtype == object else value}
+
+
+def _is_report(file: Path) -> bool:
+    """Return whether a file is the `report.json` of a run."""
+    try:
+        data = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and data.keys() >= {"schema_version", "on", "against", "outputs"}
 
 
 def _draft_issue(part: Part) -> str:

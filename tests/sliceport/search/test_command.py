@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command_line import Invoke
 from onnx_models import save
@@ -59,3 +63,47 @@ def test_batch_gives_a_model_whose_outputs_are_untested_the_exit_code_of_the_com
     printed = invoke("batch", *words, code=2).out
     assert printed.startswith("2 models: 1 clean, 1 untested\n")
     assert printed.endswith("  untested  untested.onnx: output 'z': all of its elements are False\n")
+
+
+@pytest.mark.usefixtures("folder")
+def test_files_of_the_user_are_not_overwritten(invoke: Invoke) -> None:
+    model = save("(float[4] x) => (y) { y = Neg (x) }", Path("model.onnx"))
+    mine = Path("mine")
+    mine.mkdir()
+    words = ["diff", model, "--on", "onnxruntime-cpu", "--save", mine, "--overwrite"]
+    for text in ("{}", '{"schema_version": 1}', "[1]", "[" * 99999, "", "\xff"):
+        (mine / "report.json").write_bytes(text.encode("latin-1"))
+        assert "'mine' is not a folder of an earlier run, so it is not overwritten" in invoke(*words, code=2).err
+    assert os.listdir(mine) == ["report.json"]
+    (mine / "report.json").unlink()
+    mine.rmdir()
+    invoke(*words)
+    assert json.loads((mine / "report.json").read_text())["outputs"][0]["files"] == ["00_y.npy"]
+    invoke(*words)
+
+
+@pytest.mark.usefixtures("folder")
+def test_folder_with_a_file_that_is_read_is_not_overwritten(invoke: Invoke) -> None:
+    model = save("(float[4] x) => (y) { y = Neg (x) }", Path("model.onnx"))
+    saved = Path("saved")
+    words = ["--on", "onnxruntime-cpu", "--save", saved, "--overwrite"]
+    invoke("diff", "dropped.onnx", *words, code=1)
+    np.save(saved / "x.npy", np.arange(1, 5, dtype=np.float32))
+    cases: list[list[object]] = [
+        ["saved/model.onnx"],
+        [model, "saved/model.onnx"],
+        [model, "--input", "x=saved/x.npy"],
+        [model, "--against", "saved"],
+        [model, "--against", "saved/test_data_set_0"],
+    ]
+    if sys.platform != "win32":  # links need a permission there
+        Path("link.npy").symlink_to(saved / "x.npy")
+        Path("saved/other.npy").symlink_to(Path("dropped.onnx").absolute())
+        cases += [[model, "--input", "x=link.npy"], [model, "--input", "x=saved/other.npy"]]
+    before = sorted(saved.rglob("*"))
+    for case in cases:
+        error = invoke("diff", *case, *words, code=2).err
+        assert error.startswith("sliceport: output 'saved' holds '")
+        assert error.endswith("', which this command reads; give another name.\n")
+    assert sorted(saved.rglob("*")) == before
+    invoke("diff", model, *words)  # the name of the engine is not a file
