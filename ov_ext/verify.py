@@ -79,7 +79,7 @@ def verify_hardening(
     exactness = None if reference.engine is evaluate.engine else _tolerance_as_f32
     trials = (
         Trial(f"on {plugin}", plugin, _tolerance_as_f32, moved, is_target=True),
-        Trial("by Model.evaluate", evaluate, exactness, moved),
+        Trial("by Model.evaluate", evaluate, exactness, moved, is_plain=True),
     )
     result = replace(verifier.compare(runs, trials), equality=EQUAL)
     result = name_deciding_node(result, original, graph_after, reference)

@@ -30,17 +30,19 @@ class Simplification(Rewriting):
         all_after: The number of all nodes after, counted in the same way.
         optimizers: The optimizers that took part, except those in `left_out`.
         left_out: The optimizers that failed on the model, each with the reason.
+        is_simplified: Whether constants were folded, neutral operations removed, or the result of an optimizer kept.
     """
 
     all_before: int = 0
     all_after: int = 0
     optimizers: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    is_simplified: bool = False
 
     @property
     def is_changed(self) -> bool:
         """Whether the model was changed at all."""
-        return super().is_changed or self.all_before != self.all_after
+        return super().is_changed or self.is_simplified
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -92,16 +94,23 @@ def simplify(
     report = rewrite(model, passes)
     defaults = pop_defaults(model)
     left_out: dict[str, str] = {}
+    given, is_simplified = model, False
     if any(node.op == "If" for node in report.contested):  # any change could make onnx refuse the model
         optimizers = ()
     else:
-        _fold_and_remove_neutral(model)
+        is_simplified = _fold_and_remove_neutral(model)
         model, report, left_out = _optimize_in_turn(model, report, passes, optimizers)
+        is_simplified |= model is not given
     taking_part = tuple([name for name in optimizers if name not in left_out])
     unmark(model)
     put_defaults(model, defaults)
     simplification = Simplification(
-        **vars(report), all_before=all_before, all_after=count_nodes(model), optimizers=taking_part, left_out=left_out
+        **vars(report),
+        all_before=all_before,
+        all_after=count_nodes(model),
+        optimizers=taking_part,
+        left_out=left_out,
+        is_simplified=is_simplified,
     )
     return model, simplification
 
@@ -145,8 +154,7 @@ def _optimize_in_turn(
     return model, report, left_out
 
 
-def _fold_and_remove_neutral(model: ir.Model) -> None:
-    """Fold nodes that read only constants if all engines compute them alike. Remove neutral operations, such as + 0."""
+def _fold_and_remove_neutral(model: ir.Model) -> bool:
+    """Fold nodes that all engines compute alike, remove neutral operations, and return whether any of them went."""
     analysis = Analysis(model, folding=True)
-    FoldExactConstantsPass().run(analysis)
-    RemoveNeutralOperandsPass().run(analysis)
+    return bool(FoldExactConstantsPass().run(analysis) | RemoveNeutralOperandsPass().run(analysis))

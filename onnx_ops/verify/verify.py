@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import onnx
 import onnx_ir as ir
 
+from onnx_ops.infer.exact import MOVING
 from onnx_ops.model.io import write_model
 from onnx_ops.model.read import CheckedModel, read_any, read_checked
 from onnx_ops.runtime import onnxruntime_cpu
@@ -25,7 +26,7 @@ from sliceport.engines.side import Side
 from sliceport.errors import ModelError
 from sliceport.search.diff import name_deciding_node
 from sliceport.search.graph import find_ancestors, find_static_values, only_moves
-from sliceport.verdict.difference import Tolerance, rounding_tolerance_of, tolerance_of
+from sliceport.verdict.difference import EXACT, Tolerance, rounding_tolerance_of, tolerance_of
 from sliceport.verdict.verification import Trial, Verification, Verifier, verify_or_refuse
 
 VerificationT = TypeVar("VerificationT", bound=Verification)
@@ -144,15 +145,15 @@ def verify_rewriting(
         # The first run stays first, because it decides which trials take part. The run with other values comes next,
         # before other seeds and sizes, because the comparison ends at the first run with a difference.
         runs.insert(1, other_run)
+    moved = frozenset(name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name))
     trial = Trial(UNOPTIMIZED, reference)
     halves = _find_half_precision(original.proto)
     if halves:
         trial = replace(trial, tolerance_of=_round_to_half, exact=_exclude(graph, halves))
     elif accepts_rounding:
         trial = replace(trial, tolerance_of=rounding_tolerance_of, exact=_exclude(graph, _find_sums(original.proto)))
-    trials = [trial, Trial(OPTIMIZED, optimized, _round_to_half if halves else _tolerance_as_expected)]
+    trials = [trial, Trial(OPTIMIZED, optimized, _round_to_half if halves else _tolerance_as_expected, moved)]
     if target is not None:
-        moved = frozenset(name for name in graph.outputs if only_moves(graph, range(len(graph.nodes)), name))
         trials.append(Trial(f"on {target}", target, _tolerance_as_expected, moved, is_target=True, is_slow=True))
     result = verifier.compare(runs, trials)
     if result.is_equal:
@@ -170,24 +171,29 @@ def _tolerance_as_expected(expected: Value, _: Value) -> Tolerance:
 
 def _round_to_half(expected: Value, actual: Value) -> Tolerance:
     """Return the tolerance for rounding to floats of 16 bits."""
-    return rounding_tolerance_of(expected, actual, _HALF_ROUNDING)
+    tolerance = rounding_tolerance_of(expected, actual, _HALF_ROUNDING)
+    return tolerance if tolerance == EXACT else replace(tolerance, share=tolerance_of(expected).share)
 
 
 def _find_half_precision(proto: onnx.ModelProto) -> set[str]:
-    """Return the values of the main graph that floats of 16 bits are written to directly.
+    """Return the outputs of the nodes of the main graph that compute with floats of 16 bits.
 
     onnxruntime's CPU provider computes most operators on such floats in 32 bits, between Casts that it inserts. Which
     values are rounded to 16 bits depends on the other nodes and outputs of the graph.
     """
+    computed: set[str] = set()
     halves = {tensor.name for tensor in proto.graph.initializer if tensor.data_type in _HALVES}
     halves |= {value.name for value in proto.graph.input if value.type.tensor_type.elem_type in _HALVES}
     for node in proto.graph.node:
         types = [
             one.t.data_type if one.HasField("t") else one.i for one in node.attribute if one.name in ("to", "value")
         ]
-        if not _HALVES.isdisjoint(types) or not halves.isdisjoint(node.input):
+        reads_halves, is_cast = not halves.isdisjoint(node.input), node.op_type == "Cast"
+        if not _HALVES.isdisjoint(types) or (reads_halves and not is_cast):
             halves.update(node.output)
-    return halves
+        if reads_halves and not is_cast and node.op_type not in MOVING:
+            computed.update(node.output)
+    return computed
 
 
 def _find_sums(proto: onnx.ModelProto) -> set[str]:

@@ -40,7 +40,11 @@ _TOLERANCES = {
 }
 _NARROW_FLOAT_TOLERANCE = Tolerance(1e-1, 1e-1, share=0.3)
 """For bfloat16 and floats of 8 bits or less."""
+_INNER = 100
+"""The divisor of the absolute bound for values within a model, and for a part of an output."""
 _MAX_SAMPLES = 10
+_MIN_SLICE = 16
+"""The number of elements from which on those at one index of an axis are judged on their own."""
 
 
 def tolerance_of(value: Value) -> Tolerance:
@@ -60,7 +64,7 @@ def tolerance_of(value: Value) -> Tolerance:
 def inner_tolerance_of(value: Value) -> Tolerance:
     """Return the default tolerance for a value within a model: `tolerance_of` with a narrower absolute bound."""
     tolerance = tolerance_of(value)
-    return Tolerance(tolerance.absolute / 100, tolerance.relative)  # later nodes may enlarge a small difference
+    return Tolerance(tolerance.absolute / _INNER, tolerance.relative)  # later nodes may enlarge a small difference
 
 
 def rounding_tolerance_of(expected: Value, actual: Value, fraction: float | None = None) -> Tolerance:
@@ -139,13 +143,16 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
     if isinstance(actual, tuple) and isinstance(expected, tuple):
         if len(actual) != len(expected):
             return _make_difference(name, "structure", f"it has {len(actual)} elements, expected {len(expected)}")
-        is_close = False
-        for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
-            element = compare_values(name, a, b, tolerance)
-            if element.kind:
-                return _make_difference(name, element.kind, f"in element {i}, {element.detail}")
-            is_close |= element.status == "close"
-        return OutputDiff(name, "sequence", (len(actual),), "close" if is_close else "equal")
+        elements = [compare_values(name, a, b, tolerance) for a, b in zip(actual, expected, strict=True)]
+        # The first element that differs decides, or else the first one that shows nothing, or the first close one.
+        ranks = ("different", "untested", "close", "equal")
+        worst = min(elements, key=lambda element: ranks.index(element.status), default=OutputDiff(name))
+        detail = f"in element {elements.index(worst)}, {worst.detail}" if worst.detail else ""
+        measures: dict[str, Any] = {
+            "absolute": max((element.absolute for element in elements), default=0.0),
+            "relative": max((element.relative for element in elements), default=0.0),
+        }
+        return OutputDiff(name, "sequence", (len(actual),), worst.status, worst.kind, detail, **measures)
     if actual is None and expected is None:
         return OutputDiff(name, "nothing")
     return _make_difference(name, "structure", f"it is {_name_kind(actual)}, expected {_name_kind(expected)}")
@@ -240,11 +247,9 @@ def _compare_finite(
         "ulps": None if ulps is None else float(ulps.max(initial=0.0)),
     }
     if not is_wrong.any():
-        spread = _measure_spread(widen(expected)[finite])
-        if tolerance.share is not None and measures["absolute"] > tolerance.share * spread:
-            reason = f"its elements differ by up to {measures['absolute']:.2g}, and vary by {spread:.2g} only"
-            return OutputDiff(name, status="untested", detail=reason, **attributes, **measures)
-        return OutputDiff(name, status="close", **attributes, **measures)
+        shape = attributes["shape"]
+        vague = _find_vague(differences.reshape(shape), np.where(finite, widen(expected), 0).reshape(shape), tolerance)
+        return OutputDiff(name, status="untested" if vague else "close", detail=vague, **attributes, **measures)
     quantiles = np.quantile(differences, (0.5, 0.9, 0.99))
     distribution = (
         f"{int(unequal.sum())} of {actual.size} elements are not equal, {int(is_wrong.sum())} beyond the tolerance; "
@@ -255,11 +260,36 @@ def _compare_finite(
     return _make_difference(name, "values", **first, **attributes, **measures, distribution=distribution)
 
 
-def _measure_spread(finite: Array) -> float:
-    """Return the distance from the smallest to the largest of finite elements; of a single one, its magnitude."""
-    if finite.size < 2:
-        return float(np.abs(finite).max(initial=0.0))
-    return float(max(np.ptp(finite.real), np.ptp(finite.imag)))
+def _find_vague(differences: Array, expected: Array, tolerance: Tolerance) -> str:
+    """Return why elements within a tolerance show nothing, because they hardly vary; an empty string if they do.
+
+    Elements along each axis are judged on their own, too, if they are many: class scores beside boxes in pixels, say.
+    """
+    if tolerance.share is None:
+        return ""
+    spread = _measure_spread(expected.reshape(1, -1))[0]
+    if differences.max() > tolerance.share * spread:
+        return f"its elements differ by up to {differences.max():.2g}, and vary by {spread:.2g} only"
+    inner_absolute = tolerance.absolute / _INNER
+    for axis, size in enumerate(expected.shape):
+        if not 1 < size <= expected.size // _MIN_SLICE:
+            continue
+        spreads = _measure_spread(np.moveaxis(expected, axis, 0).reshape(size, -1))
+        largest = np.moveaxis(differences, axis, 0).reshape(size, -1).max(axis=1)
+        (vague,) = np.nonzero(largest > np.maximum(tolerance.share * spreads, inner_absolute))
+        if vague.size:
+            first = int(vague[0])
+            where = f"at index {first} of axis {axis}"
+            return f"{where} its elements differ by up to {largest[first]:.2g}, and vary by {spreads[first]:.2g} only"
+    return ""
+
+
+def _measure_spread(rows: Array) -> Array:
+    """Return the distance from the smallest to the largest element of each row; of a single one, its magnitude."""
+    if rows.shape[1] < 2:
+        return np.abs(rows).reshape(-1)
+    spreads: Array = np.maximum(np.ptp(rows.real, axis=1), np.ptp(rows.imag, axis=1))
+    return spreads
 
 
 def widen(flat: Array) -> Array:

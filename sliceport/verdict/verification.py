@@ -62,6 +62,7 @@ class Verification:
         equality: The sentence about a verification without differences.
         untested: The outputs whose values show nothing in any run, each with the reason.
         failed_on: The engine and the run in which the first difference was found; None without a difference.
+        is_excused: Whether an output differs, but not by more than before the change; a note says by how much.
     """
 
     runs: tuple[InputRun, ...]
@@ -70,6 +71,7 @@ class Verification:
     equality: str = "all outputs are bit-equal"
     untested: Mapping[str, str] = field(default_factory=dict)
     failed_on: tuple[Side, InputRun] | None = None
+    is_excused: bool = False
 
     @property
     def is_equal(self) -> bool:
@@ -93,7 +95,9 @@ class Verification:
             return self.differences[0].message
         outputs = {name for run in self.runs for name in run.outputs}
         is_told = not self.runs or bool(outputs - self.untested.keys())
-        return self.equality if is_told else "no output was verified, because none shows anything"
+        if not is_told:
+            return "no output was verified, because none shows anything"
+        return "no output differs by more than before the change" if self.is_excused else self.equality
 
     def __str__(self) -> str:
         differences = [difference.message for difference in self.differences[1:]]
@@ -116,6 +120,7 @@ class Trial:
         exact: The outputs that must be equal bit for bit, although there is a tolerance.
         is_target: Whether the model was changed for this engine. Then a note says what the original model does there.
         is_slow: Whether only the first run, and the run with other defaults, take part.
+        is_plain: Whether the engine computes node by node like the reference, so that a change moves no rounding.
     """
 
     where: str
@@ -124,6 +129,7 @@ class Trial:
     exact: frozenset[str] = frozenset()
     is_target: bool = False
     is_slow: bool = False
+    is_plain: bool = False
 
     def tolerance_for(self, name: str, expected: Value, actual: Value) -> Tolerance:
         """Return the accepted difference of an output."""
@@ -141,6 +147,9 @@ class Verifier:
         names: For each input and output of the changed model that was renamed, its name in the original model.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
         noted: The engines and outputs that have a note on rounding.
+        excused: The outputs that differ, but not by more than before the change.
+        vague: For each output whose tolerance would also accept wrong values, the reason.
+        told: The outputs that some comparison has shown to be right.
         fixed: See `find_untested`.
     """
 
@@ -150,6 +159,9 @@ class Verifier:
     names: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     noted: set[tuple[str, str]] = field(default_factory=set)
+    excused: set[str] = field(default_factory=set)
+    vague: dict[str, str] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
     fixed: Collection[str] = ()
 
     def make_runs(
@@ -241,8 +253,12 @@ class Verifier:
         notes = tuple(dict.fromkeys(self.notes))
         if len(skipped) == len(trials):
             raise NotVerified("; ".join(notes))
-        untested = {} if differences else find_untested([run.outputs for run in runs], self.fixed)
-        return Verification(tuple(runs), tuple(differences), notes, untested=untested, failed_on=failed_on)
+        vague = {name: reason for name, reason in self.vague.items() if name not in self.told}
+        untested = {} if differences else vague | find_untested([run.outputs for run in runs], self.fixed)
+        is_excused = bool(self.excused)
+        return Verification(
+            tuple(runs), tuple(differences), notes, untested=untested, failed_on=failed_on, is_excused=is_excused
+        )
 
     def _compare(self, trial: Trial, run: InputRun) -> list[Failure]:
         """Run the changed model on the inputs of a run, and return the differences from the reference.
@@ -273,11 +289,16 @@ class Verifier:
         tolerances = {name: trial.tolerance_for(name, run.outputs[name], actual[name]) for name in run.outputs}
         outputs = compare_outputs(actual, run.outputs, tolerances)
         wrong = [output for output in outputs if output.kind]
+        self.vague.update({output.name: output.detail for output in outputs if output.status == "untested"})
+        nothing = find_untested([run.outputs], self.fixed)
+        self.told.update(
+            each.name for each in outputs if each.status in ("equal", "close") and each.name not in nothing
+        )
         if trial.side != self.reference and (wrong or (trial.is_target and not run.is_repeat)):
             wrong = self._excuse_wrong(trial, run, actual, wrong)
         elif trial.side == self.reference:  # on two engines, the other engine may round, so there is no note
             for output in outputs:
-                if output.status in ("close", "untested"):
+                if output.status == "close":
                     measures = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value)"
                     self._note(trial, output, f"output {output.name!r} differs {where} {measures}, by rounding.")
         if wrong:
@@ -313,7 +334,8 @@ class Verifier:
             is_same = not compare_values(name, actual[name], before[name], tolerance).kind
             # The change may move rounding to other elements. A wrong selection is far more than rounding.
             is_as_bad = original.kind == output.kind and output.relative <= min(2 * original.relative, _MAX_ROUNDING)
-            if is_same or (is_as_bad and output.relative > 0):
+            if is_same or (is_as_bad and output.relative > 0 and not trial.is_plain):
+                self.excused.add(name)
                 text = f"output {name!r} differs {where} as it did before the change: {output.detail}"
                 self._note(trial, output, text)
             else:

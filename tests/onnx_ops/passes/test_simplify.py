@@ -19,9 +19,10 @@ from onnx import numpy_helper
 from platforms import ended_by
 from sessions import compute
 
+import sliceport
 from onnx_ops import strided_slice_op
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import BY_DEFAULT, optimizers, rewrite, simplify
+from onnx_ops.passes import BY_DEFAULT, optimizers, rewrite, simplification, simplify
 from onnx_ops.passes.optimize import count_nodes, optimize
 from onnx_ops.passes.optimizers import ONNXSLIM, OPTIMIZERS
 from sliceport.cli.main import main
@@ -662,3 +663,23 @@ def test_a_branch_that_is_always_taken_takes_the_place_of_its_node(name: str) ->
         c = Less(a, b) h = If(c) <then_branch = t () => (float[4] p) { p = Neg(x) },
             else_branch = e () => (float[4] q) { q = Abs(x) }> y = Relu(h) }""")
     assert operators(check(before, name, x=np.arange(4, dtype=np.float32))) == ["Neg", "Relu"]
+
+
+def test_functions_that_are_inlined_are_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The inlined model has as many nodes as the model with its function."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17, "local" : 1]>
+        g (float[3,4] x) => (float[3,4] y) { a = local.f (x)  y = local.f (a) }
+        <domain: "local", opset_import: ["" : 17]>
+        f (p) => (q) { s = Sin (p)  t = Identity (s)  u = Cos (t)  q = Abs (u) }""")
+    result = sliceport.rewrite(model, simplify=True, verify=True)
+    assert result.changes.is_changed
+    assert result.verification is not None
+    assert result.verification.runs
+
+    def break_optimized(*arguments: Any) -> Any:
+        candidate, count = optimize(*arguments)
+        next(node for node in candidate.graph if node.op_type == "Sin").op_type = "Tan"
+        return candidate, count
+
+    monkeypatch.setattr(simplification, "optimize", break_optimized)
+    assert not sliceport.rewrite(model, simplify=True, verify=True).is_written

@@ -247,13 +247,16 @@ class TestDifferences:
             return values
 
         monkeypatch.setattr(Side, "try_run", run)
-        after = sliced()
+        before, after = (parse("(float[4] x) => (y) { n = Neg (x)  y = Tanh (n) }") for _ in range(2))
         after.graph.name = "after"
         factor = 1e-6
-        rounded = verify(tmp_path, sliced(), after)
-        assert rounded.is_equal
+        assert verify(tmp_path, before, after).is_equal
         factor = 1
-        assert [d.output for d in verify(tmp_path, sliced(), after).differences] == ["y"]
+        assert [d.output for d in verify(tmp_path, before, after).differences] == ["y"]
+        moved = sliced()
+        moved.graph.name = "after"
+        factor = 1e-6
+        assert [d.output for d in verify(tmp_path, sliced(), moved).differences] == ["y"]
 
 
 class TestDefaults:
@@ -573,6 +576,34 @@ def test_deciding_node_of_a_wrong_change_is_named(tmp_path: Path) -> None:
     result = verify(tmp_path, before, after)
     assert "(4 of 4 elements)" in result.differences[0].message
     assert result.notes[-1] == "the first node that decides: Slice 'two' of the changed model"
+
+
+@pytest.mark.parametrize(
+    ("graph", "is_untested"),
+    [
+        ("(float16[2000,4] x) => (y) <{}> { y = Slice (x, s, e) }", None),
+        (
+            """(float[2000,4] x) => (y) <{}, float16[4] w = {1, 2, 3, 4}, float o = {50}> {
+            c = Slice (x, s, e)  f = Cast <to = 1> (w)  m = MatMul (c, f)  y = Add (m, o) }""",
+            None,
+        ),
+        (
+            """(float16[2000,4] x) => (y) <{}, float k32 = {0.05}, float o32 = {50}> {
+            k = Cast <to = 10> (k32)  o = Cast <to = 10> (o32)
+            c = Slice (x, s, e)  m = Mul (c, k)  y = Add (m, o) }""",
+            True,
+        ),
+    ],
+    ids=["moved", "a weight of 16 bits", "beside a large offset"],
+)
+def test_wrong_slice_of_16_bit_floats_is_no_rounding(tmp_path: Path, graph: str, is_untested: bool | None) -> None:
+    before, after = (
+        parse(graph.replace("{}", f"int64[1] s = {{{start}}}, int64[1] e = {{{start + 1800}}}", 1)) for start in (3, 4)
+    )
+    ramp = np.repeat(np.linspace(0, 1, 2000).astype(np.float16)[:, None], 4, 1)
+    inputs = None if is_untested or before.graph.input[0].type.tensor_type.elem_type == 1 else {"x": ramp}
+    result = verify(tmp_path, before, after, inputs=inputs)
+    assert (result.is_equal, bool(result.untested)) == (bool(is_untested), bool(is_untested))
 
 
 def test_other_rounding_of_16_bit_floats_is_a_note(tmp_path: Path) -> None:

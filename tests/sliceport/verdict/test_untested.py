@@ -93,6 +93,47 @@ def test_tolerance_that_exceeds_the_spread_shows_nothing(expected: Any, actual: 
     assert compare_values("y", computed, right, None).status == status
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(("scale", "status"), [(1e-9, "close"), (1e-5, "untested"), (1.0, "different")])
+def test_elements_of_another_magnitude_along_an_axis_are_judged_on_their_own(
+    axis: int, scale: float, status: str
+) -> None:
+    """As in an output of boxes in pixels and scores of classes."""
+    expected = np.random.default_rng(0).normal(size=(3, 8, 16))
+    large = np.moveaxis(expected, axis, 0)
+    large[:2] *= 640
+    large[2] *= scale
+    actual = expected.copy()
+    np.moveaxis(actual, axis, 0)[2] *= -1
+    output = compare_values("y", actual.astype(np.float32), expected.astype(np.float32), None)
+    assert output.status == status
+    assert (f"at index 2 of axis {axis} its elements differ by up to " in output.detail) is (status == "untested")
+
+
+def test_rounding_along_an_axis_is_close() -> None:
+    expected = np.random.default_rng(0).normal(size=(4, 64, 32)).astype(np.float32) * np.float32(100)
+    actual = (expected.astype(np.float64) * (1 + 1e-6)).astype(np.float32)
+    assert compare_values("y", actual, expected, None).status == "close"
+    expected[:, 3], actual[:, 3] = 0, 1e-7  # a channel of padding
+    assert compare_values("y", actual, expected, None).status == "close"
+
+
+def test_sequence_shows_what_its_elements_show() -> None:
+    small, other = np.array([1e-7, 2e-7], np.float32), np.array([2e-7, 1e-7], np.float32)
+    unit = np.array([0, 1], np.float32)
+    for elements, status in (((small, unit), "untested"), ((unit, unit + 2e-5), "close"), ((unit, unit), "equal")):
+        expected = (elements[0], unit)
+        actual = (other if elements[0] is small else elements[0], elements[1])
+        output = compare_values("y", actual, expected, None)
+        assert (output.status, output.kind) == (status, "")
+        assert output.detail.startswith("in element 0, its elements differ") is (status == "untested")
+        assert (output.absolute > 0) is (status != "equal")
+    assert compare_values("y", (), (), None).status == "equal"
+    output = compare_values("y", (small, unit), (small, unit + 1), None)
+    assert output.kind == "values"
+    assert output.detail.startswith("in element 1, first at index [0]")
+
+
 def test_tolerance_of_the_caller_decides_alone() -> None:
     small, other = np.array([1e-6, 2e-6], np.float32), np.array([2e-6, 1e-6], np.float32)
     assert compare_values("y", other, small, Tolerance(absolute=1e-4)).status == "close"
