@@ -282,6 +282,8 @@ class Judge:
         is_openvino = path.suffix == ".xml"
         if run.status == 0 and path.exists():
             result = self.compare(path)
+            if isinstance(result, str) and is_openvino and isinstance(self.on_openvino, str):
+                return Verdict("refused", self.on_openvino)
             if isinstance(result, str):
                 return Verdict("wrong", f"written, but the file does not run: {result}")
             if result > CLOSE:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from math import prod
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -312,7 +312,8 @@ class _Comparison:
         Return the run, its chosen sizes and a note on the failure. Return the given run and sizes if no others serve.
         """
         assert isinstance(run.actual, Failure)
-        for sizes in islice(sizes_to_try(self.first.declared_shapes, shapes, self.first.size_factors), _MAX_CHOICES):
+        choices = sizes_to_try(self.first.declared_shapes, shapes, self.first.size_factors)
+        for sizes in sorted(choices, key=lambda each: sum(map(prod, each.shapes.values())))[:_MAX_CHOICES]:
             with suppress(ModelError, UsageError):
                 other, _ = self._run_both(arrays, sizes.shapes, seed)
                 if not isinstance(other.actual, Failure) and not isinstance(other.expected, Failure):
