@@ -230,18 +230,20 @@ class _Comparison:
             others: Other inputs.
         """
         fixed = find_static_values(self.second)
+        # A single float, such as a probability, may be saturated. So it is compared on all inputs.
+        single = {each.name for each in report.outputs if "float" in each.element and prod(each.shape) == 1}
         every = list(expected)  # also the expected outputs of inputs on which the second model did not run
         for inputs in others:
             untested = find_untested(every, fixed)
             pending = {each.name for each in report.outputs if each.status == "untested"}
-            if len(every) > len(expected) and not untested and not pending:
+            if len(every) > len(expected) and not untested and not pending and not single:
                 break
             result = self._run_first(inputs)
             if isinstance(result, Failure):
                 continue
             every.append(result)
             told = find_untested(expected, fixed).keys() - find_untested([*expected, result], fixed).keys()
-            if told or pending:
+            if told or pending or single:
                 other = replace(run, inputs=inputs, actual=self._run_second(inputs), expected=result)
                 other_report = self._compare(other, report.seed)
                 if not other_report.is_equal:
