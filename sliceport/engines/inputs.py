@@ -306,9 +306,9 @@ def more_inputs(
 ) -> Iterator[dict[str, Array]]:
     """Yield further inputs for a model that runs with these shapes, to show more of what it computes.
 
-    At first, only the seeds differ. Then, random arrays of floats are scaled, and replaced by ramps, sparse arrays,
-    images in 0 to 1 and in 0 to 255, and waves. Integers of 16 bits and more become larger. A model need not run on all
-    of these.
+    At first, only the seeds differ. Then, random arrays of floats are replaced by ramps, sparse arrays, images in 0 to
+    1 and waves. The last ones are scaled, or images in 0 to 255. Integers of 16 bits and more become larger. A model
+    need not run on all of these.
 
     Args:
         model: The model.
@@ -341,14 +341,14 @@ def more_inputs(
 
 
 _CHANGES = (
-    lambda x, _: x * 0.01,
-    lambda x, _: x * 10,
-    lambda x, _: x * 100,
     lambda _, ramp: ramp,
     lambda x, _: np.where(x > 1, x, 0),
     lambda x, ramp: (np.abs(x) + 3 * (ramp + 1)) % 1,
-    lambda x, ramp: np.floor((np.abs(x) + 3 * (ramp + 1)) % 1 * 256),
     lambda x, ramp: 0.3 * np.sin(ramp * ramp.size * np.pi / 36) + 0.01 * x,
+    lambda x, _: x * 0.01,
+    lambda x, _: x * 10,
+    lambda x, _: x * 100,
+    lambda x, ramp: np.floor((np.abs(x) + 3 * (ramp + 1)) % 1 * 256),
 )
 """Functions of a random array and of a ramp from -1 to 1 of the same shape; see `more_inputs`."""
 

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 _SECONDS_TO_EXPLAIN = 60.0
 """Limit for the search for the node that decides a verification."""
+_FEW = 16
+"""The largest number of elements of an output that is compared on further inputs."""
+_RUNS_OF_FEW = 6
 _MAX_CHOICES = 12
 """The number of choices of sizes to try if the engine under test does not run the model with the first one."""
 _MATCHING_RUNS = 3
@@ -230,20 +233,21 @@ class _Comparison:
             others: Other inputs.
         """
         fixed = find_static_values(self.second)
-        # A single float, such as a probability, may be saturated. So it is compared on all inputs.
-        single = {each.name for each in report.outputs if "float" in each.element and prod(each.shape) == 1}
+        # Few elements, such as a saturated probability or the index of a class, tell little in one run.
+        has_few = any(prod(each.shape) <= _FEW for each in report.outputs)
         every = list(expected)  # also the expected outputs of inputs on which the second model did not run
-        for inputs in others:
+        for number, inputs in enumerate(others):
+            has_few = has_few and number < _RUNS_OF_FEW  # on inputs of other magnitudes, engines round more
             untested = find_untested(every, fixed)
             pending = {each.name for each in report.outputs if each.status == "untested"}
-            if len(every) > len(expected) and not untested and not pending and not single:
+            if len(every) > len(expected) and not untested and not pending and not has_few:
                 break
             result = self._run_first(inputs)
             if isinstance(result, Failure):
                 continue
             every.append(result)
             told = find_untested(expected, fixed).keys() - find_untested([*expected, result], fixed).keys()
-            if told or pending or single:
+            if told or pending or has_few:
                 other = replace(run, inputs=inputs, actual=self._run_second(inputs), expected=result)
                 other_report = self._compare(other, report.seed)
                 if not other_report.is_equal:

@@ -161,7 +161,7 @@ def test_one_session_computes_the_outputs_and_places_the_nodes(
         return ask(self, request, *rest)
 
     monkeypatch.setattr(device.Device, "_ask_once", record)
-    report = run_text("(float[4,4] x) => (y, z) { n = Neg (x)  y = Abs (n)  z = Det (x) }", tmp_path)
+    report = run_text("(float[17,4,4] x) => (y, z) { n = Neg (x)  y = Abs (n)  z = Det (x) }", tmp_path)
     assert report.placement == ["CPUExecutionProvider: 1 Det", "DmlExecutionProvider: 1 Neg, 1 Abs"]
     assert [request["do"] for request in requests].count("onnx") == 1
 
