@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 _SECONDS_TO_EXPLAIN = 60.0
 """Limit for the search for the node that decides a verification."""
-_FEW = 16
-"""The largest number of elements of an output that is compared on further inputs."""
+_FEW = {True: 16, False: 1024}
+"""The largest number of elements of an output that is compared on further inputs, for floats and for other elements."""
 _RUNS_OF_FEW = 6
 _MAX_CHOICES = 12
 """The number of choices of sizes to try if the engine under test does not run the model with the first one."""
@@ -234,7 +234,7 @@ class _Comparison:
         """
         fixed = find_static_values(self.second)
         # Few elements, such as a saturated probability or the index of a class, tell little in one run.
-        has_few = any(prod(each.shape) <= _FEW for each in report.outputs)
+        has_few = any(prod(each.shape) <= _FEW["float" in each.element] for each in report.outputs)
         every = list(expected)  # also the expected outputs of inputs on which the second model did not run
         for number, inputs in enumerate(others):
             has_few = has_few and number < _RUNS_OF_FEW  # on inputs of other magnitudes, engines round more
