@@ -50,6 +50,7 @@ _SECONDS_TO_EXPLAIN = 60.0
 _FEW = {True: 16, False: 1024}
 """The largest number of elements of an output that is compared on further inputs, for floats and for other elements."""
 _RUNS_OF_FEW = 6
+"""The number of these inputs, which are of ordinary magnitude: on others, engines round more."""
 _MAX_CHOICES = 12
 """The number of choices of sizes to try if the engine under test does not run the model with the first one."""
 _MATCHING_RUNS = 3
@@ -237,7 +238,7 @@ class _Comparison:
         has_few = any(prod(each.shape) <= _FEW["float" in each.element] for each in report.outputs)
         every = list(expected)  # also the expected outputs of inputs on which the second model did not run
         for number, inputs in enumerate(others):
-            has_few = has_few and number < _RUNS_OF_FEW  # on inputs of other magnitudes, engines round more
+            has_few = has_few and number < _RUNS_OF_FEW
             untested = find_untested(every, fixed)
             pending = {each.name for each in report.outputs if each.status == "untested"}
             if len(every) > len(expected) and not untested and not pending and not has_few:
