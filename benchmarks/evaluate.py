@@ -22,7 +22,7 @@ from openvino import opset8
 from turns import best_of_turns
 
 import ov_ext
-from ov_ext.copy import Plan
+from ov_ext.operators.copy import Plan
 from sliceport.slicing import Region
 
 LARGE, MEDIUM, TINY, PICTURE = (64, 1024, 256), (4, 256, 256), (1, 8, 8), (1, 3, 640, 640)

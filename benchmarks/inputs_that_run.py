@@ -11,8 +11,8 @@ import argparse
 import time
 from pathlib import Path
 
-from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.verify.runnable import read_complete_model
+from onnx_ops.running import onnxruntime_cpu
+from onnx_ops.running.runnable import read_complete_model
 from sliceport.engines.inputs import find_inputs_that_run
 from sliceport.errors import SliceportError
 

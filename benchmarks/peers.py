@@ -17,8 +17,8 @@ import onnxruntime as ort
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.nodes import constant
 from onnx_ops.passes import rewrite, simplify
-from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.verify.runnable import Runnable
+from onnx_ops.running import onnxruntime_cpu
+from onnx_ops.running.runnable import Runnable
 from sliceport.engines.inputs import find_inputs_that_run
 
 ROOT = Path(__file__).parents[1]

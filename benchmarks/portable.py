@@ -41,8 +41,8 @@ import onnxruntime as ort
 from onnx.tools.update_model_dims import update_inputs_outputs_dims
 
 import sliceport
-from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.verify.runnable import read_complete_model
+from onnx_ops.running import onnxruntime_cpu
+from onnx_ops.running.runnable import read_complete_model
 from sliceport.defects.profiles import PROFILES
 from sliceport.engines.inputs import find_inputs_that_run
 from sliceport.errors import SliceportError

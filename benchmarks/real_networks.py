@@ -33,7 +33,7 @@ import onnx
 import onnxruntime
 
 import sliceport
-from onnx_ops.verify.directml_provider import open_provider
+from onnx_ops.running.directml_provider import open_provider
 from sliceport.errors import SliceportError
 from sliceport.search.report import DiffReport
 

@@ -29,9 +29,9 @@ import onnxruntime as ort
 from peers import PEERS, SIMPLIFY, Shapes, by_sliceport, count_slicing, read_models
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes.optimize import count_nodes
-from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.verify.runnable import Runnable
+from onnx_ops.passes.simplify.optimize import count_nodes
+from onnx_ops.running import onnxruntime_cpu
+from onnx_ops.running.runnable import Runnable
 from sliceport.errors import UsageError
 
 INPUTS = 10

@@ -7,7 +7,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from onnx_ops.verify.directml_provider import OnnxruntimeDML
+from onnx_ops.running.directml_provider import OnnxruntimeDML
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import UsageError
 
@@ -57,7 +57,7 @@ class OnnxruntimeCPU:
 
     def version(self) -> str:
         """Return the version of onnxruntime. See `onnxruntime_cpu.load` for the errors."""
-        from onnx_ops.runtime.onnxruntime_cpu import version
+        from onnx_ops.running.onnxruntime_cpu import version
 
         return version()
 
@@ -69,7 +69,7 @@ class OnnxruntimeCPU:
             UsageError: The option `level` does not name a level, or onnxruntime does not load `custom_ops`.
             MemoryError, ImportError: See `session.run`.
         """
-        from onnx_ops.runtime import session
+        from onnx_ops.running import session
 
         has_nodes = options.get("nodes") == "yes"
         level = options.get("level", "none" if has_nodes else "all")
@@ -86,7 +86,7 @@ class OnnxruntimeCPU:
             return run(model, inputs)
         import onnx
 
-        from onnx_ops.verify.onnx_graph import OnnxGraph
+        from onnx_ops.running.onnx_graph import OnnxGraph
         from sliceport.search.case import compute_node_by_node
 
         graph = OnnxGraph(onnx.ModelProto.FromString(model.data), data_folder=model.data_folder)
@@ -122,7 +122,7 @@ class OnnxruntimeCPU:
 
     def script(self, options: Mapping[str, str]) -> str:
         """Return Python code that runs the model in the file `path`; see `WritesScript`."""
-        from onnx_ops.runtime.session import LEVELS, NO_PREPACKING
+        from onnx_ops.running.session import LEVELS, NO_PREPACKING
 
         level = options.get("level", "all")
         entry = "" if _prepacks(options) else "options.add_session_config_entry({!r}, {!r})\n".format(*NO_PREPACKING)

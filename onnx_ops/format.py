@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from onnx_ops.model.read import CheckedModel
     from onnx_ops.passes import Rewriting
-    from onnx_ops.verify.onnx_graph import OnnxGraph
+    from onnx_ops.running.onnx_graph import OnnxGraph
     from sliceport.checking import NodeFindings
     from sliceport.directml.program import Program
     from sliceport.engines.comparison import Report
@@ -99,14 +99,14 @@ class ONNX:
         return lower(model, **options)
 
     def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
-        """Check the nodes of a model; see `onnx_ops.checking.check`."""
-        from onnx_ops.checking import check
+        """Check the nodes of a model; see `onnx_ops.defects.checking.check`."""
+        from onnx_ops.defects.checking import check
 
         return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Any) -> Report:
-        """Compare engines on a model; see `onnx_ops.verify.run.compare`."""
-        from onnx_ops.verify.run import compare
+        """Compare engines on a model; see `onnx_ops.running.compare.compare`."""
+        from onnx_ops.running.compare import compare
 
         return compare(model, **options)
 
@@ -115,8 +115,8 @@ class ONNX:
         import gc
 
         from onnx_ops.model.io import from_proto
-        from onnx_ops.verify.onnx_graph import OnnxGraph
-        from onnx_ops.verify.runnable import read_complete_model
+        from onnx_ops.running.onnx_graph import OnnxGraph
+        from onnx_ops.running.runnable import read_complete_model
 
         complete = read_complete_model(model)
         proto, folder = complete.proto, complete.data_folder
@@ -138,8 +138,8 @@ class ONNX:
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
         from onnx_ops.passes.analysis import may_need_rewriting
-        from onnx_ops.passes.rewrite import build_empty_report
-        from onnx_ops.verify.verify import verify_rewriting
+        from onnx_ops.passes.rewrite.run import build_empty_report
+        from onnx_ops.running.verify import verify_rewriting
 
         names = BY_DEFAULT if passes is None else passes
         simplifies = options.get("simplify", False)
@@ -170,12 +170,12 @@ class ONNX:
             ModelError, NotVerified: See `_change`.
         """
         from onnx_ops.passes.analysis import may_need_hardening
-        from onnx_ops.passes.harden_directml import (
+        from onnx_ops.passes.directml.harden import (
             build_hardening_report,
             harden_for_directml,
             may_add_in_another_order,
         )
-        from onnx_ops.verify.verify import verify_rewriting
+        from onnx_ops.running.verify import verify_rewriting
 
         engine = options.get("verify", False)  # False to verify nothing, True for the default engine, or a name
         if not isinstance(engine, bool) and engine not in ("onnxruntime-cpu", "onnxruntime-dml"):
@@ -210,7 +210,7 @@ def _harden_portably(
     """
     from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
-    from onnx_ops.passes.harden_portable import (
+    from onnx_ops.passes.portable.harden import (
         build_form_report,
         enforce_standard_reading,
         harden_portably,
@@ -279,7 +279,7 @@ def _change(
     """
     from onnx_ops.model.io import clone_sorted, data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
     from onnx_ops.model.read import is_onnx_ir
-    from onnx_ops.verify.verify import write_verified
+    from onnx_ops.running.verify import write_verified
     from sliceport.verdict.verification import NOTHING_CHANGED
 
     progress.say(f"rewriting {model if is_path(model) else 'the model'}")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from sliceport.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ov_ext.backends import Backend, backend
-    from ov_ext.files import read_model, write_model
-    from ov_ext.frontend import onnx_extensions, register
-    from ov_ext.operators import Slice, StridedSlice
-    from ov_ext.passes import use_builtin_ops, use_custom_ops
+    from ov_ext.model.files import read_model, write_model
+    from ov_ext.model.passes import use_builtin_ops, use_custom_ops
+    from ov_ext.operators.backends import Backend, backend
+    from ov_ext.operators.frontend import onnx_extensions, register
+    from ov_ext.operators.nodes import Slice, StridedSlice
 
 __all__ = [
     "Backend",
@@ -27,11 +27,11 @@ __all__ = [
 ]
 
 _NAMES = {
-    "backends": ("Backend", "backend"),
-    "files": ("read_model", "write_model"),
-    "frontend": ("onnx_extensions", "register"),
-    "operators": ("Slice", "StridedSlice"),
-    "passes": ("use_builtin_ops", "use_custom_ops"),
+    "model.files": ("read_model", "write_model"),
+    "model.passes": ("use_builtin_ops", "use_custom_ops"),
+    "operators.backends": ("Backend", "backend"),
+    "operators.frontend": ("onnx_extensions", "register"),
+    "operators.nodes": ("Slice", "StridedSlice"),
 }
 
 

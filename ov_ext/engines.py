@@ -1,6 +1,6 @@
 """OpenVINO's engines. All run slicing nodes of OpenVINO models. Two of them also run whole OpenVINO and ONNX models.
 
-The model of a `SingleNode` is an `ov_ext.one_node.OneNode`.
+The model of a `SingleNode` is an `ov_ext.running.one_node.OneNode`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ov_ext.running import OUR_ENGINE
 from sliceport.engines.engine import SingleNode, Value, WholeModel
 from sliceport.errors import MissingExtra
 
@@ -59,10 +60,10 @@ class WholeModels(OpenVINOEngine):
         """Run a model in this process; see `ModelEngine`.
 
         Raises:
-            ModelError, UsageError, MemoryError: See `ov_ext.run_model.run_model`.
+            ModelError, UsageError, MemoryError: See `ov_ext.running.run_model.run_model`.
         """
-        from ov_ext.node_by_node import compute_nodes, evaluate_nodes
-        from ov_ext.run_model import evaluate, infer, run_model
+        from ov_ext.running.node_by_node import compute_nodes, evaluate_nodes
+        from ov_ext.running.run_model import evaluate, infer, run_model
 
         is_compiled, has_nodes = self.name == "openvino-cpu", options.get("nodes") == "yes"
         if has_nodes and not is_compiled:
@@ -100,4 +101,4 @@ CPU_PLUGIN = WholeModels(
     },
     exact_options={"precision": "f32"},
 )
-OURS = OpenVINOEngine("ov_ext", "the operators of ov_ext by Model.evaluate")
+OURS = OpenVINOEngine(OUR_ENGINE, "the operators of ov_ext by Model.evaluate")

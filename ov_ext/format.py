@@ -25,7 +25,7 @@ from sliceport.wording import spell
 if TYPE_CHECKING:
     import openvino as ov
 
-    from ov_ext.ov_graph import OpenVINOGraph
+    from ov_ext.running.ov_graph import OpenVINOGraph
     from sliceport.checking import NodeFindings
     from sliceport.engines.comparison import Report
     from sliceport.verdict.verification import Verification
@@ -56,14 +56,14 @@ class OpenVINO:
         openvino = diagnose_package("openvino", 'run: pip install "sliceport[openvino]"')
         yield openvino
         if openvino.status == "ok":
-            from ov_ext.backends import diagnose_native
+            from ov_ext.operators.backends import diagnose_native
 
             yield diagnose_native()
 
     def declared_shapes(self, model: Any) -> DeclaredShapes:
         """Return the declared shapes of the inputs of `model`, which may be a path; see `DeclaresShapes`."""
         from ov_ext import read_model
-        from ov_ext.read import input_dims
+        from ov_ext.model.read import input_dims
 
         return input_dims(read_model(model) if is_path(model) else model)
 
@@ -80,33 +80,33 @@ class OpenVINO:
         """Lower a model; see `Format`.
 
         A node that only adds or drops axes needs no operator, because the buffer stays the same. The program names
-        values as `ov_ext.read.name_of` does.
+        values as `ov_ext.model.read.name_of` does.
         """
         # `_read` is called before the imports, because only its error says how to install openvino.
         ov_model = _read(model, input_shapes)
-        from ov_ext.read import read_slicing_nodes
+        from ov_ext.model.read import read_slicing_nodes
         from sliceport.directml.layouts import Options
         from sliceport.directml.lower import lower_nodes
 
         return lower_nodes(read_slicing_nodes(ov_model), Options.of(**options))
 
     def check(self, model: Any, input_shapes: InputShapes) -> NodeFindings:
-        """Check the nodes of a model; see `ov_ext.checking.check`."""
+        """Check the nodes of a model; see `ov_ext.defects.checking.check`."""
         from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
-        from ov_ext.checking import check
+        from ov_ext.defects.checking import check
 
         return check(model, input_shapes)
 
     def compare(self, model: Any, **options: Any) -> Report:
-        """Compare engines on each node alone, on random data; see `ov_ext.compare`.
+        """Compare engines on each node alone, on random data; see `ov_ext.running.compare`.
 
         Raises:
-            UsageError: `inputs` are given, or an option is not valid (see `ov_ext.compare`).
+            UsageError: `inputs` are given, or an option is not valid (see `ov_ext.running.compare`).
             ModelError: The model cannot be read.
             MissingExtra: openvino is not installed.
         """
         from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
-        from ov_ext.compare import compare
+        from ov_ext.running.compare import compare
 
         if options.pop("inputs", None):
             option = spell("inputs", "--input")
@@ -116,7 +116,7 @@ class OpenVINO:
     def open_graph(self, model: Any) -> OpenVINOGraph:
         """Read a model as a graph that `diff` can cut into smaller models; see `sliceport.search.graph.Diffable`."""
         ov_model = _read(model)  # first, because its error says what to install if openvino is missing
-        from ov_ext.ov_graph import OpenVINOGraph
+        from ov_ext.running.ov_graph import OpenVINOGraph
 
         return OpenVINOGraph(ov_model)
 
@@ -135,10 +135,10 @@ class OpenVINO:
         overwrite: bool = False,
         **options: Any,
     ) -> Result:
-        """Rewrite the nodes of a model that OpenVINO's CPU plugin computes wrongly; see `ov_ext.hardening.harden`.
+        """Rewrite the nodes that OpenVINO's CPU plugin computes wrongly; see `ov_ext.defects.hardening.harden`.
 
         With `verify`, the outputs of the hardened model are compared with those of the original. If they differ, the
-        model is neither written nor returned. `options` are passed to `ov_ext.verify.verify_hardening`.
+        model is neither written nor returned. `options` are passed to `ov_ext.running.verify.verify_hardening`.
 
         Raises:
             UsageError: `verify` or `model` is not valid, or the output cannot be written or would replace a data file.
@@ -147,8 +147,8 @@ class OpenVINO:
             MissingExtra: openvino is not installed.
         """
         from ov_ext import read_model, write_model
-        from ov_ext.hardening import harden
-        from ov_ext.verify import verify_hardening
+        from ov_ext.defects.hardening import harden
+        from ov_ext.running.verify import verify_hardening
 
         if not isinstance(verify, bool) and verify != target:
             raise unknown_name("verify", verify, [target])
@@ -180,7 +180,7 @@ class OpenVINO:
 def _read(model: Any, shapes: InputShapes | None = None) -> ov.Model:
     """Read or copy a model; see `read_with_shapes`. Raise MissingExtra if openvino is not installed."""
     from ov_ext import read_model  # noqa: F401 - its error says what to install if openvino is missing
-    from ov_ext.files import read_with_shapes
+    from ov_ext.model.files import read_with_shapes
 
     return read_with_shapes(model, shapes)
 

@@ -159,7 +159,7 @@ class Kept(Renewed):
 
 @pytest.fixture(scope="session")
 def _kept_provider() -> Iterator[Callable[..., Kept]]:
-    from onnx_ops.verify import directml_provider
+    from onnx_ops.running import directml_provider
 
     opened: list[Kept] = []
 
@@ -176,7 +176,7 @@ def _kept_provider() -> Iterator[Callable[..., Kept]]:
 @pytest.fixture
 def provider_kept(monkeypatch: pytest.MonkeyPatch, _kept_provider: Callable[..., Kept]) -> None:
     """Share one host program between tests of whole models, which do not test its start."""
-    from onnx_ops.verify import directml_provider
+    from onnx_ops.running import directml_provider
 
     monkeypatch.setattr(directml_provider, "_shared_device", _kept_provider)
 

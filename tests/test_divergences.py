@@ -32,7 +32,7 @@ import ov_ext
 import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite
-from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.passes.directml.harden import harden_for_directml
 from sliceport import device
 from sliceport.defects import table
 from sliceport.defects.cases import OnnxCase, OpenVINOCase
@@ -490,7 +490,7 @@ def test_every_condition_has_an_entry() -> None:
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
 def test_the_pages_and_the_shipped_table_are_current(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == pages()[path], "run: python tests/defects_page.py"
+    assert path.read_text(encoding="utf-8") == pages()[path], "run: python tests/support/pages/defects_page.py"
 
 
 def test_no_page_is_left_over() -> None:

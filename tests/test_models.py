@@ -13,7 +13,7 @@ import pytest
 from amounts import some
 
 import sliceport
-from onnx_ops.verify.run import compare
+from onnx_ops.running.compare import compare
 
 MODELS = Path(__file__).parent.parent / "models"
 EXPORTS = json.loads((MODELS / "models.json").read_text())

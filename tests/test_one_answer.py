@@ -12,11 +12,11 @@ import pytest
 from onnx import parser
 from openvino_child import build
 
-import ov_ext.checking
-import ov_ext.hardening
+import ov_ext.defects.checking
+import ov_ext.defects.hardening
 import sliceport
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.passes.directml.harden import harden_for_directml
 from sliceport.defects.cases import OnnxCase, OpenVINOCase
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.defects.table import DEFECTS
@@ -118,9 +118,9 @@ def test_check_finds_what_harden_rewrites_in_openvino(name: str) -> None:
             if each is case:
                 raise
             continue
-        findings = ov_ext.checking.check(model, {}).nodes
+        findings = ov_ext.defects.checking.check(model, {}).nodes
         found = Counter((one.op, one.defect.id) for one in findings if one.defect.handling in HARDENED)
-        changes = ov_ext.hardening.harden(model).changes
+        changes = ov_ext.defects.hardening.harden(model).changes
         assert found == Counter((change.op, one.id) for change in changes for one in change.defects), each
         answers.append(found)
     is_here = [any(found_id == defect.id for _, found_id in answer) for answer in answers]

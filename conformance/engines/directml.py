@@ -22,7 +22,7 @@ def open_engine() -> Run:
     """Load the engine, and return the function that runs a model on it."""
     import onnx
 
-    from onnx_ops.verify.directml_provider import open_provider
+    from onnx_ops.running.directml_provider import open_provider
 
     device = open_provider()
 

@@ -41,6 +41,10 @@ _CONSTANTS = {"value": TENSOR, "value_int": INT, "value_ints": INTS, "value_floa
 """The type of each attribute of Constant that is read."""
 MATMULS = {"MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3)}
 """The operators that multiply matrices, and the indices of the two tensors among the inputs of each."""
+RANDOM = frozenset(
+    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+)
+"""Operators that draw random numbers. No pass removes such a node: this would change the numbers of the others."""
 LARGE_BYTES = 8192
 """A limit in bytes. Larger initializers are weights: inference uses only their type and shape."""
 MAX_AXES = 64

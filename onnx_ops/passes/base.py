@@ -10,9 +10,9 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import onnx_ir as ir
 
+from onnx_ops.defects.placement import adapt_to_placement
 from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.nodes import has_valid_arity, is_strided_slice, is_valid_operator, node_name
-from onnx_ops.model.placement import adapt_to_placement
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import onnx_ir as ir
 
-from onnx_ops.model.contested import find_disagreement
+from onnx_ops.defects.contested import find_disagreement
 from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.nodes import CONTESTED, ORIGIN, USED
 from onnx_ops.model.prepare import inline_functions

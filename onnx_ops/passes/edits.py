@@ -11,17 +11,12 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.nodes import ORIGIN, USED, is_valid_operator
+from onnx_ops.model.nodes import ORIGIN, RANDOM, USED, is_valid_operator
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.names import mark_new
 
 MANY = 64
 """The most outputs of a graph, or inputs of a node, for which onnx-ir's own functions are fast enough."""
-
-RANDOM = frozenset(
-    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
-)
-"""Operators that draw random numbers. No pass removes such a node: this would change the numbers of the others."""
 
 GRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 """The types of attributes that hold graphs."""

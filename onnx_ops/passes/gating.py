@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import onnx_ir as ir
 
-from onnx_ops.model.conditions import find_readers, is_gated
+from onnx_ops.defects.conditions import find_readers, is_gated
 from onnx_ops.model.nodes import is_valid_operator
 from onnx_ops.passes.edits import Identities
 from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER

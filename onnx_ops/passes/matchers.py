@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
+from onnx_ops.defects.contested import find_disagreement
 from onnx_ops.model.cached_read import cached_read
-from onnx_ops.model.contested import find_disagreement
 from onnx_ops.model.nodes import MAX_AXES, constant, is_valid_operator, node_name, read_elements, read_int, read_ints
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array, Sizes

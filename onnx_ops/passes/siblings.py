@@ -10,7 +10,7 @@ from math import prod
 
 import onnx_ir as ir
 
-from onnx_ops.model.conditions import is_gated
+from onnx_ops.defects.conditions import is_gated
 from onnx_ops.model.nodes import has_valid_arity
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.passes.edits import Identities, is_used

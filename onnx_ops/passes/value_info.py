@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_ops.defects.conditions import check_node
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.infer.resolve import fold_nodes
-from onnx_ops.model.conditions import check_node
 from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import CONTESTED, is_slicing, node_name

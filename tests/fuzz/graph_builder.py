@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, parser
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.passes import PASSES
-from onnx_ops.passes.optimizers import OPTIMIZERS
+from onnx_ops.passes.simplify.optimizers import OPTIMIZERS
 from sliceport.engines.engine import Array
 
 from . import drawing

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from running import as_arrays
 
-from onnx_ops.model.contested import CONTESTED_ENDS
+from onnx_ops.defects.contested import CONTESTED_ENDS
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from sliceport.engines.engine import Array
 

@@ -31,9 +31,9 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.model.nodes import CONTESTED
 from onnx_ops.passes import PASSES, rewrite, simplify
 from onnx_ops.passes.analysis import Analysis
-from onnx_ops.passes.harden_directml import harden_for_directml
-from onnx_ops.passes.harden_portable import harden_portably
-from onnx_ops.passes.optimizers import MIN_OPSET_OF_ONNXSLIM, ONNXSLIM
+from onnx_ops.passes.directml.harden import harden_for_directml
+from onnx_ops.passes.portable.harden import harden_portably
+from onnx_ops.passes.simplify.optimizers import MIN_OPSET_OF_ONNXSLIM, ONNXSLIM
 from sliceport.defects.profiles import PROFILES
 from sliceport.hardening import Hardening
 

@@ -26,8 +26,8 @@ from onnx_ops.infer.inference import infer_shapes
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.prepare import name_left_out_outputs
-from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.runtime.session import Captured
+from onnx_ops.running import onnxruntime_cpu
+from onnx_ops.running.session import Captured
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.engines.side import RunFailed
 from sliceport.errors import Refusal

@@ -144,7 +144,7 @@ def test_errors_after_reading_name_the_file(
 
     monkeypatch.setattr("onnx_ops.lowering.read_slicing_nodes", failing)
     monkeypatch.setattr("onnx_ops.passes.rewrite", failing)
-    monkeypatch.setattr("onnx_ops.passes.harden_directml.harden_for_directml", failing)
+    monkeypatch.setattr("onnx_ops.passes.directml.harden.harden_for_directml", failing)
     path = write(tmp_path, parse(GOOD, 13))
     output = ["-o", str(tmp_path / "out.onnx")] if command in ("rewrite", "harden") else []
     assert invoke(command, path, *output, code=2).err == f"sliceport: '{path}': something is wrong.\n"

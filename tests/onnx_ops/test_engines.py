@@ -15,9 +15,9 @@ from command_line import Invoke
 from onnx_models import parse, save
 
 from onnx_ops.engines import ONNX_REFERENCE, ONNXRUNTIME_CPU
-from onnx_ops.runtime import session
-from onnx_ops.verify.onnx_graph import OnnxGraph
-from onnx_ops.verify.verify import verify_rewriting
+from onnx_ops.running import session
+from onnx_ops.running.onnx_graph import OnnxGraph
+from onnx_ops.running.verify import verify_rewriting
 from sliceport import diff
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.side import read_side

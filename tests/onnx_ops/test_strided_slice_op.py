@@ -30,7 +30,7 @@ import sliceport
 from onnx_ops import strided_slice_op
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import ExpandStridedSlicePass, rewrite
-from onnx_ops.verify.run import compare
+from onnx_ops.running.compare import compare
 from sliceport.errors import InvalidSlice, UsageError
 from sliceport.slicing import Masks, StridedSliceSpec, as_slice
 from sliceport.slicing.masks import MASK_ATTRIBUTES

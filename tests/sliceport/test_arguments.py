@@ -18,9 +18,9 @@ from openvino import opset8
 
 import ov_ext
 import sliceport
-from onnx_ops.verify.run import compare as onnx_compare
-from onnx_ops.verify.verify import verify_rewriting
-from ov_ext.compare import compare as openvino_compare
+from onnx_ops.running.compare import compare as onnx_compare
+from onnx_ops.running.verify import verify_rewriting
+from ov_ext.running.compare import compare as openvino_compare
 from sliceport.arguments import load_array, read_input_shapes
 
 Call = Callable[..., Any]

@@ -26,7 +26,7 @@ from onnx_ops.model.prepare import external_tensors
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from onnx_ops.model.read import read_any
-from onnx_ops.passes.optimizers import OPTIMIZERS
+from onnx_ops.passes.simplify.optimizers import OPTIMIZERS
 from sliceport.engines.engine import WholeModel
 from sliceport.engines.kept_runs import KeptRuns
 from sliceport.errors import ModelError, UsageError

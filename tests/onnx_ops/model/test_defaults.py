@@ -14,8 +14,8 @@ from sessions import open_session
 import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
-from onnx_ops.passes.harden_directml import harden_for_directml
-from onnx_ops.passes.rules import rules
+from onnx_ops.passes.directml.harden import harden_for_directml
+from onnx_ops.passes.rewrite.rules import rules
 
 TWICE = """g (float[40] x, int64[1] s) => (float[n] y) <int64[1] s = {3}, float[3] w = {7.0, 8.0, 9.0}> {
     e = Constant<value_ints=[30]>()  z = Constant<value_ints=[0]>()

@@ -18,7 +18,7 @@ from sessions import open_session
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES, rewrite
 from onnx_ops.passes.base import SlicingPass
-from onnx_ops.passes.harden_portable import PORTABLE
+from onnx_ops.passes.portable.harden import PORTABLE
 
 HARDENING = {kind.__name__: kind for kind in (*HARDEN_DIRECTML, *PORTABLE)}
 EXAMPLES = [f"example {i} of {name}" for name, kind in HARDENING.items() for i in range(len(examples(kind)))]

@@ -28,10 +28,10 @@ from sessions import open_session
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
-from onnx_ops.passes.harden_directml import harden_for_directml
-from onnx_ops.passes.harden_portable import harden_portably
-from onnx_ops.passes.rewrite import Rewriting
-from onnx_ops.passes.simplification import simplify
+from onnx_ops.passes.directml.harden import harden_for_directml
+from onnx_ops.passes.portable.harden import harden_portably
+from onnx_ops.passes.rewrite.run import Rewriting
+from onnx_ops.passes.simplify.simplification import simplify
 from sliceport.defects.defect import Defect
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST, BELOW_THE_AXIS, DROPPED_STEPS, EMPTY_LAST_PART
 from sliceport.defects.profiles import PROFILES

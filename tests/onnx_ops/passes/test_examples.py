@@ -11,7 +11,7 @@ from platforms import assert_well_formed
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES
-from onnx_ops.passes.harden_portable import PORTABLE
+from onnx_ops.passes.portable.harden import PORTABLE
 
 KINDS = {kind.__name__: kind for kind in (*PASSES.values(), *HARDEN_DIRECTML, *PORTABLE)}
 

@@ -19,8 +19,8 @@ from sessions import compute
 import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
-from onnx_ops.passes.harden_directml import harden_for_directml
-from onnx_ops.passes.harden_portable import harden_portably
+from onnx_ops.passes.directml.harden import harden_for_directml
+from onnx_ops.passes.portable.harden import harden_portably
 from sliceport.defects.profiles import PROFILES
 from sliceport.slicing.node import Resolved
 

@@ -7,11 +7,11 @@ import onnx_ir as ir
 import pytest
 from onnx import parser
 
-from onnx_ops.model.conditions import is_gated
+from onnx_ops.defects.conditions import is_gated
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import PASSES, rewrite
+from onnx_ops.passes.directml.harden import harden_for_directml
 from onnx_ops.passes.gating import WOULD_BE_GATED
-from onnx_ops.passes.harden_directml import harden_for_directml
 
 CONSTANTS = "h = Constant<value_ints=[3, 3]>()  z = Constant<value_ints=[0]>()  t = Constant<value_ints=[3]>()  "
 GATE = "s = Sigmoid(b)  y = Mul(a, s)"

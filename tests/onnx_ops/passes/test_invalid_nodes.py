@@ -12,7 +12,7 @@ from command_line import Invoke
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite, simplify
-from onnx_ops.passes.harden_directml import harden_for_directml
+from onnx_ops.passes.directml.harden import harden_for_directml
 
 SLICE = "a = Slice(x, s, e, axes, steps)"
 INVALID = {

@@ -18,8 +18,8 @@ from pass_cases.examples import examples, models
 import sliceport
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES, SplitToSlicePass, rewrite, simplify
-from onnx_ops.passes.harden_directml import harden_for_directml
-from onnx_ops.passes.harden_portable import PORTABLE, harden_portably
+from onnx_ops.passes.directml.harden import harden_for_directml
+from onnx_ops.passes.portable.harden import PORTABLE, harden_portably
 from sliceport.defects.profiles import PROFILES
 from sliceport.errors import ModelError
 

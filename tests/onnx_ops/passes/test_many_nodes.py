@@ -14,8 +14,9 @@ from onnx_models import integers, parse
 from sessions import compute
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import PASSES, compose_slices, edits, matchers, rewrite, slice_of_concat, split_of_part
+from onnx_ops.passes import PASSES, edits, matchers, rewrite
 from onnx_ops.passes.edits import remove_unread
+from onnx_ops.passes.rewrite import compose_slices, slice_of_concat, split_of_part
 
 COUNT = 40
 LARGE = 2**17 + 1

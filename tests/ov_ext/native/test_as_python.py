@@ -17,8 +17,8 @@ from openvino_child import constant_of
 from openvino_forms_child import as_tensor
 from openvino_models import MASKS, listed, parameter, pick
 
-import ov_ext.slice
-import ov_ext.strided_slice
+import ov_ext.operators.slice
+import ov_ext.operators.strided_slice
 from sliceport.errors import InvalidSlice
 
 INDEX_TYPES = ("i64", "i64", "i64", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4", "f32", "boolean")
@@ -36,7 +36,11 @@ def native(factory: NodeFactory) -> Make:
 
 
 def in_python(op: str, inputs: Sequence[ov.Output], masks: dict[str, list[int]]) -> ov.Node:
-    return ov_ext.slice.Slice(inputs) if op == "Slice" else ov_ext.strided_slice.StridedSlice(inputs, **masks)
+    return (
+        ov_ext.operators.slice.Slice(inputs)
+        if op == "Slice"
+        else ov_ext.operators.strided_slice.StridedSlice(inputs, **masks)
+    )
 
 
 def any_index(random: np.random.Generator) -> int:

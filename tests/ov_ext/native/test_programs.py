@@ -11,7 +11,7 @@ import openvino as ov
 from amounts import long_only
 from openvino_models import constant, parameter
 
-import ov_ext.strided_slice
+import ov_ext.operators.strided_slice
 
 LIBRARIES = Path(ov.__file__).parent / "libs"
 ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(LIBRARIES)}
@@ -29,7 +29,7 @@ def test_a_program_opens_an_ir_with_our_operators_and_runs_it(built: Path, libra
     source = parameter([2, 3, 4])
     inputs = [source, constant([0, 1, 0]), constant([0, 0, 0]), constant([-1, 1, 2])]
     masks = {"begin_mask": [1, 0, 1], "end_mask": [1, 0, 1], "shrink_axis_mask": [0, 1]}
-    node = ov_ext.strided_slice.StridedSlice([value.output(0) for value in inputs], **masks)
+    node = ov_ext.operators.strided_slice.StridedSlice([value.output(0) for value in inputs], **masks)
     ov.save_model(ov.Model([node], [source], "m"), str(tmp_path / "m.xml"))
     printed = run(built / "tests" / "infer", library, tmp_path / "m.xml")
     assert printed.split("\n")[:2] == ["[2,2]", "16 18 4 6 "]

@@ -212,7 +212,7 @@ class TestUsage:
 
     def test_help_lists_every_pass_and_executor(self, invoke: Invoke) -> None:
         from onnx_ops.passes import PASSES
-        from onnx_ops.passes.optimizers import OPTIMIZERS
+        from onnx_ops.passes.simplify.optimizers import OPTIMIZERS
         from sliceport.engines.registry import engines
 
         onnx = ["onnxruntime-cpu", "directml", "directml-validate", "dml-emulator", "onnxruntime-dml"]

@@ -19,7 +19,7 @@ from running import as_bytes
 from vectors import array
 
 import sliceport
-from onnx_ops.verify.run import compare
+from onnx_ops.running.compare import compare
 from sliceport import device
 from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
 from sliceport.device import CallFailed

@@ -10,7 +10,7 @@ import pytest
 from amounts import some
 from onnx_models import parse
 
-from onnx_ops.verify.run import compare
+from onnx_ops.running.compare import compare
 from sliceport import device
 from sliceport.device import CallFailed
 from sliceport.engines.registry import engines_for_nodes

@@ -13,7 +13,7 @@ from command_line import Invoke, Printed
 from onnx_models import save
 from processes import host_of
 
-from onnx_ops.verify import directml_provider
+from onnx_ops.running import directml_provider
 from sliceport import device
 from sliceport.device import CallFailed, DeviceError, HostDied, HostTimedOut, client
 from sliceport.device.client import Device
@@ -192,7 +192,7 @@ def test_a_hardening_that_does_not_help_says_so(
     directml: device.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     """Verify the model as it was, which the provider computes wrongly, in place of a hardened one."""
-    from onnx_ops.passes import harden_directml
+    from onnx_ops.passes.directml import harden as harden_directml
 
     original = harden_directml.harden_for_directml
     monkeypatch.setattr(harden_directml, "harden_for_directml", lambda model: original(model.clone()))

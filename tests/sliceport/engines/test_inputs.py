@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from onnx_models import parse, save
 
-from onnx_ops.runtime import onnxruntime_cpu
-from onnx_ops.verify.runnable import Runnable, read_complete_model
+from onnx_ops.running import onnxruntime_cpu
+from onnx_ops.running.runnable import Runnable, read_complete_model
 from sliceport.engines.inputs import FoundInputs, find_inputs_that_run, more_inputs
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import ModelError, UsageError

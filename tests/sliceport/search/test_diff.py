@@ -35,7 +35,7 @@ from planted_faults import (
 from platforms import ended_by
 
 from onnx_ops.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
-from onnx_ops.verify.onnx_graph import OnnxGraph
+from onnx_ops.running.onnx_graph import OnnxGraph
 from ov_ext.engines import CPU_PLUGIN, EVALUATE, WholeModels
 from sliceport.engines import side
 from sliceport.engines.registry import engines

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from planted_faults import Differ, Fault, both, refuse
 
-from onnx_ops.verify import directml_provider
-from onnx_ops.verify.onnx_graph import OnnxGraph
+from onnx_ops.running import directml_provider
+from onnx_ops.running.onnx_graph import OnnxGraph
 from sliceport.engines.engine import WholeModel
 from sliceport.engines.side import Budget, BudgetSpent
 from sliceport.errors import ModelError

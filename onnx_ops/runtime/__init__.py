@@ -1,1 +1,0 @@
-"""Whole models on onnxruntime's CPU provider, in worker processes, for the verification and the passes."""

@@ -1,0 +1,1 @@
+"""Defects of OpenVINO: the conditions that find them, `check` and `harden`."""

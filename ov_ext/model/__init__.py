@@ -1,0 +1,1 @@
+"""OpenVINO models: reading, writing, and replacing nodes."""

@@ -1,0 +1,1 @@
+"""The custom operators in Python, and the choice between them and those in C++."""

@@ -1,0 +1,91 @@
+"""StridedSlice-1 as a custom operator: inputs data, begin, end and, optionally, strides; five masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import openvino as ov
+
+from ov_ext.operators.inference import Bounds, bounds_at, check_shrunk_index, sliced_size
+from ov_ext.operators.slicing_op import VERSION, SlicingOp
+from sliceport.errors import InvalidSlice
+from sliceport.slicing import Masks, Region, StridedSliceSpec
+
+
+class StridedSlice(SlicingOp):
+    """OpenVINO StridedSlice-1 in Python; see `ov_ext.StridedSlice`.
+
+    Without `inputs`, OpenVINO sets inputs and masks later.
+    """
+
+    class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("StridedSlice1", VERSION)
+    index_names = ("begin", "end", "strides")
+
+    def __init__(self, inputs: Sequence[Any] | None = None, **masks: Sequence[int]) -> None:
+        super().__init__()
+        self._masks = Masks.of(masks)
+        if inputs is not None:
+            self.set_inputs(inputs)
+
+    def without_inputs(self) -> StridedSlice:
+        """Return a new operator with the same masks and without inputs."""
+        copy = type(self)()
+        copy._masks = self._masks
+        return copy
+
+    def visit_attributes(self, visitor: Any) -> bool:
+        """Write or read the masks, and connect indices that are stored as attributes; see `SlicingOp`.
+
+        Raises:
+            InvalidSlice: A mask or an index attribute is not a list of integers. (Integers other than 0 and 1 in a mask
+                are refused by `check_inputs`.)
+        """
+        # OpenVINO cannot write an empty list. A single 0 means the same.
+        lists = {name: list(mask) or [0] for name, mask in self._masks.attributes.items()}
+        try:
+            visitor.on_attributes(lists)
+        except RuntimeError:
+            raise InvalidSlice(f"{self.label()}: the masks must be lists of integers.") from None
+        # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
+        self._masks = Masks.of(lists)
+        super().visit_attributes(visitor)
+        self.start_new_cache()
+        return True
+
+    def check_inputs(self) -> None:
+        """Check the inputs and the masks; see `SlicingOp`."""
+        self.check_lists()
+        self._masks.check()
+
+    def output_dimensions(
+        self, sizes: list[Bounds], indices: list[list[Bounds] | None]
+    ) -> list[tuple[Bounds, int | None]] | None:
+        """Return the bounds of each output size, and the input axis of the same size; see `SlicingOp`."""
+        count = self.entry_count()
+        if count is None:  # Without a count, the mask bits that apply, and so the rank of the output, are not known.
+            return None
+        begin, end, strides = [*indices, [Bounds(1, 1)] * count][:3]  # strides are 1 by default
+        masks = self._masks.align(count)
+        output: list[tuple[Bounds, int | None]] = []
+        for kind, position, axis in self._masks.entries(count, len(sizes)):
+            if kind == "new":
+                output.append((Bounds(1, 1), None))
+            elif kind == "keep":
+                output.append((sizes[axis], axis))
+            elif kind == "shrink":  # The axis is dropped, so no size is added.
+                check_shrunk_index(position, axis, sizes[axis], bounds_at(begin, position))
+            else:
+                stride = bounds_at(strides, position)
+                if stride == (0, 0):
+                    raise InvalidSlice(f"the stride of axis {axis} (entry {position}) is 0, but it must not be")
+                start = None if masks.begin[position] else bounds_at(begin, position)
+                stop = None if masks.end[position] else bounds_at(end, position)
+                sliced = sliced_size(sizes[axis], start, stop, stride.low if stride.is_exact else None)
+                output.append((sliced.bounds, axis if sliced.keeps_size else None))
+        return output
+
+    def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:
+        """Return the selected region; see `SlicingOp`. The indices are begin, end and, optionally, strides."""
+        begin, end, *strides = indices
+        return StridedSliceSpec(begin, end, strides[0] if strides else None, self._masks).resolve(shape)
