@@ -135,10 +135,10 @@ test-lowest: .venv/lowest
 
 # The commands and the suite, by a CPython for Windows in Wine, which lies in the user's cache: 2.1 GB with the compiler.
 test-windows: .venv/test provider
-	$(BIN)/python tests/support/processes/mingw.py
-	$(BIN)/python tests/support/processes/windows_python.py make
-	$(BIN)/python tests/support/processes/windows_python.py run tests/windows/commands.py
-	$(BIN)/python tests/support/processes/windows_python.py run -m pytest $(TESTS)
+	$(BIN)/python tests/support/of_processes/mingw.py
+	$(BIN)/python tests/support/of_processes/windows_python.py make
+	$(BIN)/python tests/support/of_processes/windows_python.py run tests/windows/commands.py
+	$(BIN)/python tests/support/of_processes/windows_python.py run -m pytest $(TESTS)
 
 clean:
 	rm -rf .venv build dist

@@ -490,7 +490,7 @@ def test_every_condition_has_an_entry() -> None:
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
 def test_the_pages_and_the_shipped_table_are_current(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == pages()[path], "run: python tests/support/pages/defects_page.py"
+    assert path.read_text(encoding="utf-8") == pages()[path], "run: python tests/support/of_pages/defects_page.py"
 
 
 def test_no_page_is_left_over() -> None:

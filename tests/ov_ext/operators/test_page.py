@@ -10,7 +10,7 @@ from strided_slice_page import DIFFERENCES, PAGE, Difference, page
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/support/pages/strided_slice_page.py"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/support/of_pages/strided_slice_page.py"
 
 
 def as_answer(found: tuple[tuple[int, ...], Any]) -> dict[str, Any]:

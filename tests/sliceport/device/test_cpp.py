@@ -44,7 +44,7 @@ def emulate(program: Program) -> Iterator[str]:
 
 def test_programs_of_all_models_in_cpp_equal_the_emulator(directml: device.Device) -> None:
     if not mingw.folder().is_dir():
-        pytest.skip("no mingw-w64 beside the installed DirectML: run python tests/support/processes/mingw.py")
+        pytest.skip("no mingw-w64 beside the installed DirectML: run python tests/support/of_processes/mingw.py")
     paths = sorted(MODELS.glob("*.onnx"))
     lowered = [sliceport.lower(path) for path in paths]
     lowered += [sliceport.lower(path, views=True, feature_level="2.0") for path in paths]

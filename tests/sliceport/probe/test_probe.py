@@ -160,7 +160,7 @@ SHAPES: dict[str, Any] = {"input_shapes": {"x": (ROWS, 8)}}
 
 def run_apart(folder: Path, *words: str, runtime: str = "lying_runtime", **variables: str) -> Any:
     """Run probe.py as its user does."""
-    tests = str(Path(__file__).parents[2] / "support" / "processes")
+    tests = str(Path(__file__).parents[2] / "support" / "of_processes")
     environment = {**os.environ, "PYTHONPATH": tests, **variables}
     command = [sys.executable, str(folder / "probe.py"), "--runtime", runtime, *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

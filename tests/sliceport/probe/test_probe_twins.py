@@ -2,7 +2,7 @@
 
 They run where their tools are: node, with the packages in the folder that SLICEPORT_NODE names, or as the conformance
 suite installs them; a C++ compiler, with onnxruntime's headers in the folder that ONNXRUNTIME_INCLUDE names, or as
-`tests/support/processes/mingw.py` unpacks them, and the library in the onnxruntime package.
+`tests/support/of_processes/mingw.py` unpacks them, and the library in the onnxruntime package.
 """
 
 from __future__ import annotations
