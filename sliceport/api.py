@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sliceport.arguments import check_path, is_path, read_input_shapes, read_inputs, read_mapping, read_names, read_seed
+from sliceport.arguments import (
+    check_path,
+    is_path,
+    read_input_shapes,
+    read_inputs,
+    read_mapping,
+    read_names,
+    read_seed,
+    read_shapes,
+)
 from sliceport.defects.profiles import read_form_options
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.engines.sizes import InputShapes
@@ -164,6 +173,7 @@ def rewrite(
     _check_output(model, output)
     names = None if passes is None else read_names(passes, "passes")
     options = _read_run_options(input_shapes, inputs, seed)
+    _check_fit(model, verify, options)
     return format_of(model).rewrite(
         model, output, names, simplify=simplify, verify=verify, overwrite=overwrite, **options
     )
@@ -217,6 +227,7 @@ def harden(
     # The `harden` of a format without targets in `PROFILES` need not accept these options.
     form_options = {"without": forms, "read_as": read_as} if forms or read_as else {}
     options = _read_run_options(input_shapes, inputs, seed)
+    _check_fit(model, verify, options)
     return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form_options, **options)
 
 
@@ -225,6 +236,13 @@ def _check_output(model: Any, output: Path | None) -> None:
         check_path(output, "output")
     elif is_path(model):  # only a changed model in memory can be returned
         raise UsageError(f"a model in a file needs an output: name the file to write the changed '{model}' to.")
+
+
+def _check_fit(model: Any, verify: bool | str, options: Mapping[str, Any]) -> None:
+    """Raise UsageError if the shapes or arrays for a verification do not fit the model, which may not have to run."""
+    shapes = read_shapes(options["inputs"], options["input_shapes"])
+    if verify and shapes:
+        format_of(model).check(model, shapes)
 
 
 def _read_run_options(input_shapes: Any, inputs: Any, seed: Any) -> dict[str, Any]:

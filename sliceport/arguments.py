@@ -53,6 +53,11 @@ def read_input_shapes(shapes: Any) -> dict[str, tuple[int, ...]]:
     return result
 
 
+def read_shapes(inputs: Any, input_shapes: Any) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of arrays and other shapes, by input name; see `read_inputs` and `read_input_shapes`."""
+    return {name: array.shape for name, array in read_inputs(inputs).items()} | read_input_shapes(input_shapes)
+
+
 def read_integers(values: Any, name: str) -> tuple[int, ...]:
     """Return a sequence of integers as a tuple of int. Messages refer to the sequence as `name`.
 

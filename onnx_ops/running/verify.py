@@ -19,7 +19,7 @@ from onnx_ops.running.custom_nodes import leave_out_custom_nodes
 from onnx_ops.running.defaults import run_with_other_values
 from onnx_ops.running.onnx_graph import OnnxGraph
 from onnx_ops.running.runnable import Runnable, prepare_to_run, read_complete_model
-from sliceport.arguments import read_input_shapes, read_inputs, read_seed
+from sliceport.arguments import read_inputs, read_seed, read_shapes
 from sliceport.engines.engine import Array, Value
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Side
@@ -114,7 +114,7 @@ def verify_rewriting(
         ChildLost: The machine ended the process of a run.
     """
     given, seed = read_inputs(inputs), read_seed(seed)
-    shapes = {name: array.shape for name, array in given.items()} | read_input_shapes(input_shapes)
+    shapes = read_shapes(given, input_shapes)
     checked = [read_any(before), read_any(after) if data_folder is None else read_checked(after, data_folder)]
     original, rewritten = map(prepare_to_run, checked)
     changed = _compare_interfaces(original, rewritten)

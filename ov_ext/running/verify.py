@@ -15,6 +15,7 @@ from ov_ext.defects.conditions import BuiltInNode, find_defects
 from ov_ext.model.openvino_lock import with_openvino_lock
 from ov_ext.model.passes import BUILT_IN, kind_of, replace_nodes
 from ov_ext.running.ov_graph import OpenVINOGraph
+from sliceport.arguments import read_shapes
 from sliceport.defects.engines import OPENVINO, OPENVINO_CPU
 from sliceport.engines.engine import Value
 from sliceport.engines.registry import model_engines
@@ -70,7 +71,7 @@ def verify_hardening(
     reference = read_side(original.default_against, format_.name, "")
     graph_after = OpenVINOGraph(after)
     arrays = dict(inputs or {})
-    shapes = {name: array.shape for name, array in arrays.items()} | dict(input_shapes or {})
+    shapes = read_shapes(arrays, input_shapes)
     all_nodes = range(len(original.nodes))
     moved = frozenset(name for name in original.outputs if only_moves(original, all_nodes, name))
     names = match_names(original, graph_after)

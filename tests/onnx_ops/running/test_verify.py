@@ -561,6 +561,17 @@ def test_unchanged_model_is_written_and_not_compared(
         assert (tmp_path / f"{words[-1]}.onnx").exists()
 
 
+@pytest.mark.parametrize("words", [["rewrite", "-o", "n.onnx"], ["harden", "-o", "n.onnx"], ["harden", "-o", "n.xml"]])
+def test_shapes_must_fit_where_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save("(float[n] x) => (y) { y = Relu (x) }", Path("m.onnx"))
+    printed = invoke(*words, "m.onnx", "--verify", "--input-shapes", "q:4", code=2)
+    assert "the model has no input 'q' to give a shape to; its inputs are 'x'" in printed.err
+    assert list(Path().iterdir()) == [Path("m.onnx")]
+
+
 def test_deciding_node_of_a_wrong_change_is_named(tmp_path: Path) -> None:
     nodes = "[one] a = Slice (x, s, e)  [two] b = Slice (x, t, e)  y = Add (a, b)"
     constants = "int64[1] s = {{1}}, int64[1] t = {{{}}}, int64[1] e = {{5}}"
