@@ -26,7 +26,7 @@ from sliceport.search.case import Case, compute_all
 from sliceport.search.graph import find_boundary, only_moves
 from sliceport.search.report import DiffReport, Part
 from sliceport.search.setup import open_graph, read_tolerances
-from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, inner_tolerance_of, tolerance_of
+from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, Tolerances, inner_tolerance_of, tolerance_of
 from sliceport.wording import count_of, shorten
 
 _ENGINES = {
@@ -138,7 +138,7 @@ class _Results:
     path: NodePath
     bad: Side
     data: Mapping[str, Any]
-    tolerances: Mapping[str, Tolerance | None]
+    tolerances: Tolerances
 
     @cached_property
     def outcomes(self) -> dict[Cut, _Outcome]:
@@ -261,14 +261,14 @@ class _Results:
         right_spreads = {(each.depth, each.size) for each in verdicts if each.kind == "spread" and not verdicts[each]}
         is_fusion = cut.kind == "around" and (cut.depth, cut.size) in right_spreads
         case = replace(case, failure=failure, is_fusion=is_fusion, note=self._find_caveat(case))
-        expected = good.try_run(case.model, case.inputs)
+        expected = case.run(good)
         # The name of the engine ends in the name of its provider or device.
         engine = _ENGINES.get(self.bad.engine.name.rpartition(" ")[2], "")
         shapes = {name: self.round.inputs[name].shape for name in graph.inputs}
         defects = tuple(graph.find_defects(case.nodes, shapes, engine))
         outcome = self.outcomes[cut]
         compared = () if isinstance(outcome, Failure) else outcome
-        part = Part(case, self.bad, good, case.model, failure, expected, compared, defects=defects)
+        part = Part(case, self.bad, good, failure, expected, compared, defects=defects)
         return self._build_reading(replace(report, parts=(part,)))
 
     def _find_caveat(self, case: Case) -> str:
@@ -299,7 +299,7 @@ class _Results:
             return EXACT  # moving elements does not round them
         value = np.empty(0, measures.get("element", "float32"))  # only the type matters; `measures` may lack it
         default = tolerance_of(value) if cut.is_whole(self.round.state) else inner_tolerance_of(value)
-        return self.tolerances.get(output, self.tolerances.get("")) or default
+        return self.tolerances[output] or default
 
 
 def _failure_of(outcome: _Outcome) -> Failure | None:

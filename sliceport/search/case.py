@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sliceport import progress
+from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.engines.failure import Failure
-from sliceport.engines.side import Side
+from sliceport.engines.side import Result, Side
 from sliceport.search.graph import (
     Graph,
     GraphNode,
@@ -21,7 +23,7 @@ from sliceport.search.graph import (
     find_static_values,
     only_moves,
 )
-from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, compare_outputs
+from sliceport.verdict.difference import EXACT, OutputDiff, Outputs, Tolerance, compare_outputs
 
 _CHUNK_BYTES = 2**28
 """The intended total size of the values that one run returns. They are in memory at the same time."""
@@ -50,6 +52,8 @@ class Case:
         suspects: The nodes that may be the culprit, if the search ended early, or if no values between these nodes
             could be compared; otherwise empty.
         alone: One node of this case that fails alone, but in another way; None if no such node was found.
+        expected: The expected outputs, as the first of two models computed them; None for a search in one model.
+        counterpart: The case of the first of two models that computes the same values; None for a search in one model.
     """
 
     graph: Graph
@@ -66,6 +70,8 @@ class Case:
     note: str = ""
     suspects: tuple[GraphNode, ...] = ()
     alone: Case | None = None
+    expected: Outputs | None = None
+    counterpart: Case | None = None
 
     @property
     def nodes(self) -> tuple[GraphNode, ...]:
@@ -94,7 +100,7 @@ class Case:
         """The values that the nodes of the case read from outside: `inputs` and `constants`."""
         return {**self.inputs, **self.constants}
 
-    @property
+    @cached_property
     def model(self) -> WholeModel:
         """The nodes of the case as a model of their own; the whole model if the case has all nodes and outputs."""
         graph = self.graph
@@ -105,37 +111,43 @@ class Case:
             self.numbers, self.outputs, self.inputs, self.constants, has_fixed_shapes=self.has_fixed_shapes
         )
 
-    def compare(
-        self,
-        actual: Mapping[str, Value],
-        expected: Mapping[str, Value],
-        tolerance_for: Callable[[str], Tolerance | None],
-        default_for: Callable[[Value], Tolerance],
-    ) -> tuple[OutputDiff, ...]:
-        """Compare outputs of the case. An output whose elements are only moved must be equal bit for bit.
+    def run(self, side: Side) -> Result:
+        """Run the case on an engine. Return its outputs by name, or the failure of the run."""
+        return side.try_run(self.model, self.inputs)
 
-        Any other output has the tolerance that `tolerance_for` returns for its name. If that is None, the output has
-        the tolerance that `default_for` returns for its expected value.
+    def compare(
+        self, actual: Outputs, expected: Outputs, tolerance_for: Callable[[str, Value], Tolerance]
+    ) -> tuple[OutputDiff, ...]:
+        """Compare outputs of the case by name. An output whose elements are only moved must be equal bit for bit.
+
+        `tolerance_for` returns the accepted difference of any other output from its name and its expected value.
         """
         tolerances = {
-            name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name) or default_for(value)
+            name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name, value)
             for name, value in expected.items()
         }
         return compare_outputs(actual, expected, tolerances)
 
 
-class Located(NamedTuple):
-    """A part of a model that a search found.
+class Subject(NamedTuple):
+    """A model whose parts are tested on two engines.
 
     Attributes:
-        case: The part.
-        expected: Its expected outputs, as the first of two models computed them; None if one model was searched.
-        counterpart: The part of the first of two models that computes the same values; None if one model was searched.
+        graph: The model, or one run of a body.
+        bad: The engine that runs the parts.
+        good: The engine that computes expected values, and the inputs of the parts.
+        values: The inputs of the model, and possibly values of nodes, which are then not computed again.
     """
 
-    case: Case
-    expected: Mapping[str, Value] | None = None
-    counterpart: Case | None = None
+    graph: Graph
+    bad: Side
+    good: Side
+    values: dict[str, Array]
+
+    def find_defects(self, nodes: Collection[GraphNode], engine: str) -> Sequence[Defect]:
+        """Return the known defects of an engine that some nodes have in the whole model."""
+        shapes = {name: self.values[name].shape for name in self.graph.inputs}
+        return self.graph.find_defects(nodes, shapes, engine)
 
 
 def make_case(
@@ -163,10 +175,15 @@ def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collect
     if not missing:
         return values
     case = make_case(graph, find_ancestors(graph, missing, known), missing, known)
-    computed = None if case is None else side.try_run(case.model, case.inputs)
+    computed = None if case is None else case.run(side)
     if computed is None or isinstance(computed, Failure):
         return None
-    return values | {name: value for name, value in computed.items() if isinstance(value, np.ndarray)}
+    return values | select_arrays(computed)
+
+
+def select_arrays(values: Outputs) -> dict[str, Array]:
+    """Return the values that are arrays."""
+    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
 
 def compute_all(
@@ -213,7 +230,7 @@ def compute_node_by_node(graph: Graph, inputs: Mapping[str, Array], run: Runner)
         if case is not None:
             computed = run(replace(case, has_fixed_shapes=True).model, case.inputs)
             # The values of nodes that are not arrays cannot be inputs of other nodes. Those of outputs are returned.
-            values |= {n: v for n, v in computed.items() if isinstance(v, np.ndarray) or names is graph.outputs}
+            values |= computed if names is graph.outputs else select_arrays(computed)
     return {name: values[name] for name in graph.outputs if name in values}
 
 

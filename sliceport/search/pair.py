@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
-from sliceport.engines.engine import Array, Value
+from sliceport.engines.engine import Array
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import RunFailed
-from sliceport.search.case import Located, compute, compute_all, make_case
+from sliceport.search.case import Case, compute, compute_all, make_case, select_arrays
+from sliceport.search.comparison import Comparison
 from sliceport.search.graph import Body, find_ancestors, find_boundary
 from sliceport.search.matching import Matches, match_by_value
 from sliceport.search.search import RANDOM_NOTE, enter_body
-from sliceport.verdict.difference import Tolerance, compare_values, inner_tolerance_of
+from sliceport.verdict.difference import Tolerances, compare_values
 
 _MAX_CANDIDATES = 50
 """The largest number of different values to try. Later values usually differ only because an earlier value does."""
@@ -42,89 +41,92 @@ class _Candidate(NamedTuple):
 class Pair:
     """Two models that should compute the same, with their matched values in the attribute `matches`.
 
+    Args:
+        comparison: The models and engines.
+        runs: See `Matches`.
+
     Raises:
         BudgetSpent, MissingExtra, UsageError, ChildLost: See `Side.run`. All methods raise these errors.
     """
 
-    def __init__(self, matches: Matches) -> None:
-        self.matches = matches
-        self._first, self._second, self._good, self._bad = matches.first, matches.second, matches.good, matches.bad
+    def __init__(self, comparison: Comparison, runs: Sequence[Mapping[str, Array]]) -> None:
+        self.matches, self._comparison, self._first_inputs = Matches(comparison, runs), comparison, runs[0]
+        self._first, self._second, self._good, self._bad = (
+            comparison.first, comparison.second, comparison.good, comparison.bad
+        )  # fmt: skip
         # The values that a run of the rest of the second model starts from; see `_confirm_cause`.
-        self._inputs = {name: matches.runs[0][matches.name_in_first(name)] for name in self._second.inputs}
-        self._right_values = self._inputs
+        self._inputs = self._right_values = comparison.inputs_of_second(runs[0])
         # The outputs of the second model, and the values that no node reads: an engine runs their nodes, too.
         read = {name for node in self._second.nodes for name in node.reads}
         unread = [name for node in self._second.nodes for name in node.writes if name not in read]
         self._ends = list(dict.fromkeys((*self._second.outputs, *unread)))
 
-    def find_next_part(self, output: str, tolerance: Tolerance | None) -> Located | None:
+    def find_next_part(self, output: str, tolerances: Tolerances) -> Case | None:
         """Return the first part of the second model, or of a body in it, whose value differs, otherwise None.
 
         Later calls find other parts. A node that draws random numbers is returned only if no other part differs.
 
         Args:
             output: The name of the output that the part leads to; empty for all outputs.
-            tolerance: The accepted difference of computed values; None for the default of their type.
+            tolerances: The accepted differences of computed values.
         """
-        random_part: Located | None = None
+        random_part: Case | None = None
         # A copy: later calls test close values again, because the tolerance of another output may be smaller.
         right = dict(self.matches.close)
-        for located in self._find_parts([output] if output else self._second.outputs, right, tolerance):
-            if located.case.failure.is_of_run:  # the whole second model runs, so the failure comes from cutting it
+        for case in self._find_parts([output] if output else self._second.outputs, right, tolerances):
+            if case.failure.is_of_run:  # the whole second model runs, so the failure comes from cutting it
                 continue
-            self._use_first_value(located, right)
-            if len(located.case.nodes) > 1 or not located.case.culprit.is_random:
-                return self._enter_body(located, tolerance)
-            random_part = located._replace(case=replace(located.case, note=RANDOM_NOTE))
+            self._use_first_value(case, right)
+            if len(case.nodes) > 1 or not case.culprit.is_random:
+                return self._enter_body(case, tolerances)
+            random_part = replace(case, note=RANDOM_NOTE)
         return random_part
 
-    def find_failing_part(self, failure: Failure) -> Located | None:
+    def find_failing_part(self, failure: Failure) -> Case | None:
         """Return the part that causes a failure of the run of the second model; None if no such part was found."""
         right = dict(self.matches.close)
         for _ in range(_MAX_CANDIDATES):
-            located = next(self._find_parts(self._ends, right, None), None)
-            if located is None:
+            case = next(self._find_parts(self._ends, right, Tolerances()), None)
+            if case is None:
                 return None
-            self._use_first_value(located, right)
-            cause = self._confirm_cause(located, failure)
+            self._use_first_value(case, right)
+            cause = self._confirm_cause(case, failure)
             if cause is not None:
-                return self._enter_body(cause, None)
+                return self._enter_body(cause, Tolerances())
             # `_find_parts` has added values that are right. They are not tested again.
             for name in right:
                 self.matches.different.pop(name, None)
         return None
 
-    def _use_first_value(self, located: Located, right: dict[str, str]) -> None:
+    def _use_first_value(self, case: Case, right: dict[str, str]) -> None:
         """Let later parts read the first model's value instead of the value that this part computes."""
-        assert located.counterpart is not None
-        matches, name = self.matches, located.case.outputs[0]
-        right[name] = matches.close[name] = matches.equal[name] = located.counterpart.outputs[0]
+        assert case.counterpart is not None
+        matches, name = self.matches, case.outputs[0]
+        right[name] = matches.close[name] = matches.equal[name] = case.counterpart.outputs[0]
         matches.different.pop(name, None)
 
-    def _find_parts(
-        self, outputs: Sequence[str], right: dict[str, str], tolerance: Tolerance | None
-    ) -> Iterator[Located]:
+    def _find_parts(self, outputs: Sequence[str], right: dict[str, str], tolerances: Tolerances) -> Iterator[Case]:
         """Yield the parts that do not run, or that do not compute the expected values.
 
         Args:
             outputs: The names of the outputs that the parts lead to.
             right: For each value that the parts take from the first model, its name there. Each value that is found
                 to be right is added. The caller may add values between two parts.
-            tolerance: See `find_next_part`.
+            tolerances: See `find_next_part`.
         """
         outputs = [name for name in outputs if name not in self.matches.equal]
         needed: set[str] = set()
         for candidate in self._list_candidates(outputs, right):
             needed |= {candidate.counterpart, *candidate.inputs.values()}
             needed |= find_boundary(self._first, candidate.first_nodes)
-        arrays = dict(compute_all(self._first, self._good, self.matches.runs[0], needed))
+        arrays = dict(compute_all(self._first, self._good, self._first_inputs, needed))
         # The parts are listed again, because `right` now grows with each part, so that later parts become smaller.
         for candidate in self._list_candidates(outputs, right):
-            located = self._test_candidate(candidate, arrays, tolerance, right)
-            if located is not None:
-                yield located
+            case = self._test_candidate(candidate, arrays, tolerances, right)
+            if case is not None:
+                yield case
 
-    def _confirm_cause(self, located: Located, failure: Failure) -> Located | None:
+    def _confirm_cause(self, case: Case, failure: Failure) -> Case | None:
         """Return a part if it causes the failure of the second model, otherwise None. Later calls use its right value.
 
         A part is the cause in each of these cases:
@@ -135,32 +137,30 @@ class Pair:
 
         In the cases 2 and 3, the part gets a note.
         """
-        case, is_of_run = located.case, located.case.failure.is_of_run
+        is_of_run = case.failure.is_of_run
+        if is_of_run and case.failure.is_like(failure):
+            return case  # case 1
         written = self._second.nodes[case.numbers[-1]].writes
         if is_of_run:
-            if case.failure.is_like(failure):
-                return located  # case 1
-            may_be_cause, joint = True, "which"
-            note = "alone, it fails in another way than the second model"
+            note, joint, may_be_cause = "alone, it fails in another way than the second model", "which", True
         else:
-            case_of_node = replace(case, outputs=written)
-            actual = self._bad.try_run(case_of_node.model, case.inputs)
-            may_be_cause = not isinstance(actual, Failure) and not self._does_run(
-                self._ends, self._right_values | _select_arrays(actual)
-            )
             note, joint = "the second model fails with the value of this part", "and"
+            actual = replace(case, outputs=written).run(self._bad)
+            may_be_cause = not isinstance(actual, Failure) and not self._does_run(
+                self._ends, self._right_values | select_arrays(actual)
+            )
         # Later parts are tested with the right values of this part: all outputs of its node, since a cut that needs one
         # of them would compute all.
-        values = _select_arrays(located.expected or {})
+        values = select_arrays(case.expected or {})
         matched = self.matches.different | self.matches.close
         others = {name: matched[name] for name in written if name in matched and name not in values}
-        arrays = compute(self._first, self._good, self.matches.runs[0], others.values()) or {}
+        arrays = compute(self._first, self._good, self._first_inputs, others.values()) or {}
         values |= {name: arrays[other] for name, other in others.items() if other in arrays}
         self._right_values = {**self._right_values, **values}
         if may_be_cause and self._does_run(self._ends, self._right_values):
-            return located._replace(case=replace(case, note=f"{note}, {joint} runs with the right value"))
+            return replace(case, note=f"{note}, {joint} runs with the right value")
         if is_of_run and not self._does_run(case.outputs, self._inputs):
-            return located._replace(case=replace(case, note=note))
+            return replace(case, note=note)
         return None
 
     def _does_run(self, outputs: Sequence[str], known: Mapping[str, Array]) -> bool:
@@ -172,7 +172,7 @@ class Pair:
         if rest is None:
             return False
         rest = replace(rest, has_fixed_shapes=True)  # as in `_test_candidate`
-        return not isinstance(self._bad.try_run(rest.model, rest.inputs), Failure)
+        return not isinstance(rest.run(self._bad), Failure)
 
     def _list_candidates(self, outputs: Sequence[str], right: Mapping[str, str]) -> Iterator[_Candidate]:
         """Yield parts that compute the first `_MAX_CANDIDATES` different values, then parts that compute `outputs`.
@@ -186,7 +186,7 @@ class Pair:
         written = [name for number in path for name in self._second.nodes[number].writes]
         different = [name for name in written if name in matches.different][:_MAX_CANDIDATES]
         targets = {name: matches.different[name] for name in different}
-        targets |= {name: matches.name_in_first(name) for name in outputs}
+        targets |= {name: self._comparison.name_in_first(name) for name in outputs}
         for known in (right, matches.equal):
             for name, counterpart in targets.items():
                 nodes = find_ancestors(self._second, [name], known)
@@ -195,8 +195,8 @@ class Pair:
                 yield _Candidate(name, counterpart, nodes, first_nodes, inputs)
 
     def _test_candidate(
-        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerance: Tolerance | None, right: dict[str, str]
-    ) -> Located | None:
+        self, candidate: _Candidate, arrays: Mapping[str, Array], tolerances: Tolerances, right: dict[str, str]
+    ) -> Case | None:
         """Run a part on values of the first model, and return the part if it fails or its value differs.
 
         If its value is within the tolerance, add its output to `right` and return None. Also return None if the part
@@ -210,30 +210,30 @@ class Pair:
             return None
         # Values of the first model need not fit the sizes that the second one declares.
         case, expected = replace(case, has_fixed_shapes=True), arrays[counterpart]
-        actual = self._bad.try_run(case.model, case.inputs)
+        actual = case.run(self._bad)
         if isinstance(actual, Failure):
             failure: Failure | None = actual
         else:
-            tolerance = tolerance or inner_tolerance_of(expected)
+            tolerance = tolerances.of_inner(output, expected)
             failure = compare_values(output, actual.get(output), expected, tolerance).failure
         if failure is None:
             right[output] = counterpart
             return None
         suspects = case.nodes if len(case.nodes) > 1 else ()
-        return Located(replace(case, failure=failure, suspects=suspects), {output: expected}, first_case)
+        return replace(case, failure=failure, suspects=suspects, expected={output: expected}, counterpart=first_case)
 
-    def _enter_body(self, located: Located, tolerance: Tolerance | None) -> Located:
+    def _enter_body(self, case: Case, tolerances: Tolerances) -> Case:
         """Search the runs of the bodies of a control flow node in order, and return the first part that differs.
 
-        Return `located` if no part of a body differs, if a body does not run alone although the node runs, or if
-        `located` and its counterpart are not one control flow node each.
+        Return `case` if no part of a body differs, if a body does not run alone although the node runs, or if `case`
+        and its counterpart are not one control flow node each.
         """
-        case, counterpart = located.case, located.counterpart
+        counterpart = case.counterpart
         assert counterpart is not None
         if len(case.numbers) != 1 or len(counterpart.numbers) != 1:
-            return located
+            return case
 
-        def locate(first: Body, second: Body) -> Located | None:
+        def locate(first: Body, second: Body) -> Case | None:
             actual = self._bad.try_run(second.graph.whole(), second.inputs)
             if isinstance(actual, Failure) and not case.failure.is_of_run:
                 raise RunFailed(actual)  # the body runs in the model, so that only the cut makes it fail
@@ -242,19 +242,18 @@ class Pair:
             # they win if both bodies have a name.
             inputs = {**second.inputs, **first.inputs}
             names = _match_bodies(first, second)
-            inner = Pair(Matches(first.graph, second.graph, self._good, self._bad, names, [inputs]))
+            inner = Pair(replace(self._comparison, first=first.graph, second=second.graph, names=names), [inputs])
             if isinstance(actual, Failure):
                 return inner.find_failing_part(actual)
-            part = inner.find_next_part("", tolerance) if second.is_run else None
+            part = inner.find_next_part("", tolerances) if second.is_run else None
             if part is not None and case.failure.is_of_run:
-                note = "the body runs alone, so that this difference may not be the cause"
-                part = part._replace(case=replace(part.case, note=note))
+                return replace(part, note="the body runs alone, so that this difference may not be the cause")
             return part
 
         first_runs = counterpart.graph.bodies(counterpart.numbers[0], counterpart.values, self._good.run)
         second_runs = case.graph.bodies(case.numbers[0], case.values, self._bad.run)
         bodies = zip(first_runs, second_runs, strict=False)  # one model may run more iterations
-        return enter_body(case, bodies, locate) or located
+        return enter_body(case, bodies, locate) or case
 
 
 def _match_bodies(first: Body, second: Body) -> dict[str, str]:
@@ -268,7 +267,3 @@ def _match_bodies(first: Body, second: Body) -> dict[str, str]:
     has_same_names = set(second_names) <= set(first_names)
     outputs = dict(zip(second_names, second_names if has_same_names else first_names, strict=False))
     return outputs | {name: name for name in second.inputs} | match_by_value(first.inputs, second.inputs)
-
-
-def _select_arrays(values: Mapping[str, Value]) -> dict[str, Array]:
-    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}

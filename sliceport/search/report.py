@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sliceport.defects.defect import Defect
-from sliceport.engines.engine import Value, WholeModel
+from sliceport.engines.engine import Value
 from sliceport.engines.failure import Failure
-from sliceport.engines.side import Side
+from sliceport.engines.side import Result, Side
 from sliceport.engines.sizes import InputShapes
 from sliceport.html_table import html_table
 from sliceport.search.case import Case
@@ -30,27 +30,29 @@ class Part:
         case: The part, with its inputs and its failure.
         bad: The engine at fault.
         good: The other engine.
-        model: The part as a model.
         actual: The outputs of the engine at fault, or its failure.
         expected: The outputs of the other engine, or its failure.
         outputs: The comparison of each output; it may be empty if an engine did not run the part.
         cause: The component of the engine that is to blame, as a sentence without a full stop, or an empty string.
         defects: The known defects that explain the failure.
-        counterpart: The nodes of the first of two models that compute the same value; empty for one model.
         explained: The outputs that differ because of this part; empty if only one output of the model differs.
     """
 
     case: Case
     bad: Side
     good: Side
-    model: WholeModel
-    actual: Mapping[str, Value] | Failure
-    expected: Mapping[str, Value] | Failure
+    actual: Result
+    expected: Result
     outputs: tuple[OutputDiff, ...] = ()
     cause: str = ""
     defects: tuple[Defect, ...] = ()
-    counterpart: str = ""
     explained: tuple[str, ...] = ()
+
+    @property
+    def counterpart(self) -> str:
+        """The nodes of the first of two models that compute the same value; empty for one model."""
+        counterpart = self.case.counterpart
+        return "" if counterpart is None else ", ".join(map(str, counterpart.nodes)) or "an input or a constant"
 
     @property
     def fusion(self) -> str:

@@ -62,7 +62,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
             part_folder.mkdir(exist_ok=True)
             # Without expected values, the script only shows how the engine fails.
             expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
-            loading_lines = part.case.graph.write(part.model, part.case.inputs, expected, part_folder)
+            loading_lines = part.case.graph.write(part.case.model, part.case.inputs, expected, part_folder)
             engine = part.bad.engine
             running_lines = f"got = ...  # run {engine.name} on path with inputs\n"  # the user has to replace the dots
             if isinstance(engine, WritesScript):

@@ -8,15 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-import numpy as np
-
 from sliceport import progress
 from sliceport.engines.engine import Array
 from sliceport.engines.failure import Failure
-from sliceport.engines.side import BudgetSpent, RunFailed, Side
-from sliceport.search.case import Case, Located, compute, make_case
+from sliceport.engines.side import BudgetSpent, RunFailed
+from sliceport.search.case import Case, Subject, compute, make_case, select_arrays
 from sliceport.search.graph import Body, Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
-from sliceport.verdict.difference import OutputDiff, Tolerance, compare_values, inner_tolerance_of
+from sliceport.verdict.difference import OutputDiff, Tolerances, compare_values
 from sliceport.wording import count_of
 
 _WORDS = re.compile(r"'([^']+)'|([^\s'\"(),;]+)")
@@ -35,28 +33,17 @@ class Search:
     """A search for the smallest case of a failure.
 
     Args:
-        graph: The model.
-        bad: The side that is searched.
-        good: The side that computes expected values, and the inputs of cases.
-        inputs: The inputs of the model, and possibly values of nodes, which are then not computed again.
+        subject: The model and the engines.
         failure: The failure of the whole model.
-        tolerance: The accepted difference of computed values; None for the default of their type.
+        tolerances: The accepted differences. That of the output that fails is for all values that lead to it.
 
     Attributes:
         best: The smallest case so far that fails like the model; None before the first.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        bad: Side,
-        good: Side,
-        inputs: Mapping[str, Array],
-        failure: Failure,
-        tolerance: Tolerance | None = None,
-    ) -> None:
-        self._graph, self._bad, self._good, self._inputs = graph, bad, good, inputs
-        self._failure, self._tolerance = failure, tolerance
+    def __init__(self, subject: Subject, failure: Failure, tolerances: Tolerances) -> None:
+        self._graph, self._bad, self._good, self._inputs = graph, _, _, inputs = subject
+        self._failure, self._tolerances = failure, tolerances.narrow(failure.output)
         self._targets = list(graph.outputs) if failure.is_of_run else [failure.output]
         self._path = find_ancestors(graph, self._targets, inputs)  # the nodes that compute the targets, depth-first
         # A difference of any other value is not the failure that is searched.
@@ -90,13 +77,13 @@ class Search:
         """Return whether a case fails like the model."""
         return self._failure_of(case) is not None
 
-    def find_failing(self, outputs: Sequence[str], tolerance_for: Callable[[str], Tolerance | None]) -> list[str]:
+    def find_failing(self, outputs: Sequence[str], tolerances: Tolerances) -> list[str]:
         """Return the outputs that differ. Return all if the engine `bad` fails, or if `inputs` lacks a needed value.
 
         Return no outputs if `good` fails, or if the whole model fails to run on `bad` but the part for `outputs` runs.
         """
         case = make_case(self._graph, find_ancestors(self._graph, outputs, self._inputs), outputs, self._inputs)
-        result = None if case is None else self._compare(case, tolerance_for)
+        result = None if case is None else self._compare(case, tolerances)
         if result is None or isinstance(result, Failure):
             return list(outputs)
         return [each.name for each in result if each.kind]
@@ -211,17 +198,17 @@ class Search:
         """
         output, names = best.failure.output, find_boundary(self._graph, [number]) - best.values.keys()
         case = replace(best, outputs=tuple(dict.fromkeys([*best.outputs, *sorted(names)])))
-        actual, expected = (side.try_run(case.model, case.inputs) for side in (self._bad, self._good))
+        actual, expected = case.run(self._bad), case.run(self._good)
         if isinstance(actual, Failure) or isinstance(expected, Failure):
             return False
-        outputs = case.compare(actual, expected, lambda _: self._tolerance, inner_tolerance_of)
+        outputs = case.compare(actual, expected, self._tolerances.of_inner)
         # Rounding does not decide if an input of the node is wrong, too. Nor does it if the output is right now: then a
         # fusion is to blame, which does not happen in this run, because the inputs of the node are outputs.
         if [each.name for each in outputs if each.kind] != [output]:
             return False
-        inputs = {name: value for name, value in actual.items() if name in names and isinstance(value, np.ndarray)}
+        inputs = {name: value for name, value in select_arrays(actual).items() if name in names}
         repeated = compute(self._graph, self._good, best.values | inputs, [output]) or {}
-        tolerance = self._tolerance or inner_tolerance_of(expected[output])
+        tolerance = self._tolerances.of_inner(output, expected[output])
         return output in repeated and not compare_values(output, actual[output], repeated[output], tolerance).kind
 
     def _remove_outputs(self, removed: Sequence[str]) -> bool:
@@ -263,7 +250,7 @@ class Search:
         for i in sorted(best.numbers, key=lambda i: i not in named):  # the named nodes come first
             values = self._compute_boundary(best, [i])
             case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
-            result = None if case is None else self._bad.try_run(case.model, case.inputs)
+            result = None if case is None else case.run(self._bad)
             if case is not None and isinstance(result, Failure):
                 others = ", ".join(str(self._graph.nodes[number]) for number in best.numbers if number != i)
                 note = f"in the model, it fails together with other nodes ({others}: {best.failure.message})"
@@ -300,18 +287,18 @@ class Search:
             return best
         notes: dict[str, None] = {}  # without the repetitions of later iterations
 
-        def locate(body: Body) -> Located | None:
+        def locate(body: Body) -> Case | None:
             failure = self._run_body_alone(body)
             if failure is not None:
-                inner = Search(body.graph, self._bad, self._good, body.inputs, failure, self._tolerance).run()
-                return None if inner is None else Located(inner)
+                subject = Subject(body.graph, self._bad, self._good, {**body.inputs})
+                return Search(subject, failure, self._tolerances).run()
             for node in (body.graph.nodes[i] for i in find_named(body.graph, best.failure)):
                 notes[f"the engine's message names {node}, but the body that contains it runs alone"] = None
             return None
 
         bodies = self._graph.bodies(best.numbers[0], best.values, self._good.run)
         located = enter_body(best, ((body,) for body in bodies), locate)
-        return replace(best, note="; ".join(filter(None, (best.note, *notes)))) if located is None else located.case
+        return located or replace(best, note="; ".join(filter(None, (best.note, *notes))))
 
     def _run_body_alone(self, body: Body) -> Failure | None:
         """Return the failure of a run of a body. Its message need not be that of the node, which is longer."""
@@ -358,27 +345,21 @@ class Search:
         names = self._relevant if is_part else case.outputs
         return next((each.failure for each in result if each.failure is not None and each.name in names), None)
 
-    def _compare(
-        self, case: Case, tolerance_for: Callable[[str], Tolerance | None] | None = None
-    ) -> tuple[OutputDiff, ...] | Failure:
+    def _compare(self, case: Case, tolerances: Tolerances | None = None) -> tuple[OutputDiff, ...] | Failure:
         """Compare the outputs that both engines return for a case, or return the failure of the engine `bad`.
 
         The result is empty if the engine `good` fails. It is also empty if the case runs, but the whole model does not,
-        because then outputs do not matter. `Case.compare` uses `tolerance_for`. If this is None, its result is the
-        tolerance of the search for every output.
+        because then outputs do not matter. The default of `tolerances` is that of the search for every output.
         """
-        model = case.model
-        actual = self._bad.try_run(model, case.inputs)
+        actual = case.run(self._bad)
         if isinstance(actual, Failure):
             return actual
-        if self._failure.is_of_run:
-            return ()
-        expected = self._good.try_run(model, case.inputs)
+        expected = {} if self._failure.is_of_run else case.run(self._good)
         if isinstance(expected, Failure):
             return ()
         comparable = {name: value for name, value in expected.items() if name in actual}
         actual = {name: actual[name] for name in comparable}
-        return case.compare(actual, comparable, tolerance_for or (lambda _: self._tolerance), inner_tolerance_of)
+        return case.compare(actual, comparable, (tolerances or self._tolerances).of_inner)
 
     def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
         """Compute, on the engine `good`, the values that some nodes of a case read. Return None if the run fails."""
@@ -397,7 +378,7 @@ def find_named(graph: Graph, failure: Failure) -> list[int]:
     return [i for i, node in enumerate(graph.nodes) if not words.isdisjoint((node.name, *node.writes))]
 
 
-def enter_body(node: Case, bodies: Iterable[tuple[Body, ...]], locate: Callable[..., Located | None]) -> Located | None:
+def enter_body(node: Case, bodies: Iterable[tuple[Body, ...]], locate: Callable[..., Case | None]) -> Case | None:
     """Return the first part that `locate` finds in the runs of the bodies of a control flow node.
 
     Args:
@@ -412,56 +393,49 @@ def enter_body(node: Case, bodies: Iterable[tuple[Body, ...]], locate: Callable[
             # Engines also load a branch that does not run, and may name its nodes.
             if not body.is_run and not (node.failure.is_of_run and find_named(body.graph, node.failure)):
                 continue
-            located = locate(*runs)
-            if located is not None:
-                scope = (f"{node.culprit}, {body.title}", *located.case.scope)
-                return located._replace(case=replace(located.case, scope=scope, holder=node.culprit))
+            case = locate(*runs)
+            if case is not None:
+                return replace(case, scope=(f"{node.culprit}, {body.title}", *case.scope), holder=node.culprit)
     return None
 
 
 def search_each(
-    graph: Graph,
-    bad: Side,
-    good: Side,
-    inputs: Mapping[str, Array],
-    failures: Sequence[Failure],
-    tolerance_for: Callable[[str], Tolerance | None],
-) -> Iterator[tuple[Failure, Located | None]]:
+    subject: Subject, failures: Sequence[Failure], tolerances: Tolerances
+) -> Iterator[tuple[Failure, Case | None]]:
     """Search for each failure of a model, and yield the failure with its smallest case. See `Search` for the arguments.
 
     The case is None if no part of the model fails, or if the output is right once earlier parts compute right values.
-    `tolerance_for` returns the accepted difference of values that lead to an output; None for the default of the type.
     """
-    right_values, failing_outputs = dict(inputs), [failure.output for failure in failures]
+    subject = subject._replace(values={**subject.values})
+    graph, _, good, right_values = subject
+    failing_outputs = [failure.output for failure in failures]
     for i, failure in enumerate(failures, 1):
-        is_failing = failure.output in failing_outputs
-        case = _search(graph, bad, good, right_values, failure, tolerance_for(failure.output)) if is_failing else None
-        yield failure, None if case is None else Located(case)
+        case = _search(subject, failure, tolerances) if failure.output in failing_outputs else None
+        yield failure, case
         if case is not None and i < len(failures):  # some later outputs may be right once this part is right
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]
             # Of `failure`, `find_failing` reads only `is_of_run`, which is the same for all of `failures`.
-            failing_outputs = Search(graph, bad, good, right_values, failure).find_failing(outputs, tolerance_for)
+            failing_outputs = Search(subject, failure, tolerances).find_failing(outputs, tolerances)
 
 
-def _search(
-    graph: Graph, bad: Side, good: Side, values: dict[str, Array], failure: Failure, tolerance: Tolerance | None
-) -> Case | None:
+def _search(subject: Subject, failure: Failure, tolerances: Tolerances) -> Case | None:
     """Search for a failure; see `Search`. If the case draws random numbers, search again, with numbers drawn by `good`.
 
-    These numbers are added to `values`, so that both engines use them. If no part then fails, return the case that
-    draws them, with a note.
+    These numbers are added to the values of `subject`, so that both engines use them. If no part then fails, return the
+    case that draws them, with a note.
     """
-    case = Search(graph, bad, good, values, failure, tolerance).run()
+    case = Search(subject, failure, tolerances).run()
     # Other numbers do not explain a failed run, and cannot be given to a body. Suspects remain if the time is over.
     if case is None or case.failure.is_of_run or case.scope or case.suspects:
         return case
+    graph, _, good, values = subject
     drawn = {name for node in case.nodes if node.is_random for name in node.writes} - values.keys()
     try:
         numbers = compute(graph, good, values, drawn) if drawn else None
         if numbers is None:
             return case
         values |= numbers
-        return _search(graph, bad, good, values, failure, tolerance) or replace(case, note=RANDOM_NOTE)
+        return _search(subject, failure, tolerances) or replace(case, note=RANDOM_NOTE)
     except BudgetSpent as spent:
         return replace(case, note=f"{spent}: this node draws random numbers, and another node may differ")

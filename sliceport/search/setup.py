@@ -12,7 +12,7 @@ from sliceport.engines.sizes import InputShapes, shapes_for_open_sizes
 from sliceport.errors import UsageError
 from sliceport.formats import declared_shapes, format_of
 from sliceport.search.graph import Diffable, Graph
-from sliceport.verdict.difference import Tolerance
+from sliceport.verdict.difference import Tolerance, Tolerances
 from sliceport.wording import spell
 
 
@@ -35,15 +35,13 @@ def read_shapes(
     return shapes
 
 
-def read_tolerances(
-    graph: Graph, tolerance: Tolerance | Mapping[str, Tolerance] | None
-) -> Mapping[str, Tolerance | None]:
-    """Return the accepted differences by output, None for the default. An empty name stands for all other outputs.
+def read_tolerances(graph: Graph, tolerance: Tolerance | Mapping[str, Tolerance] | None) -> Tolerances:
+    """Return the accepted differences of outputs, which a caller gave for each output or for all of them.
 
     Raises:
         UsageError: A name is not an output of the model.
     """
-    tolerances = tolerance if isinstance(tolerance, Mapping) else {"": tolerance}
+    tolerances = Tolerances(tolerance if isinstance(tolerance, Mapping) else {"": tolerance})
     unknown = [name for name in tolerances if name and name not in graph.outputs]
     if unknown:
         raise UsageError(f"a tolerance is given for {unknown[0]!r}, but the outputs are {', '.join(graph.outputs)}.")

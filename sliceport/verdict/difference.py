@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -33,6 +33,8 @@ class Tolerance:
 
 
 EXACT = Tolerance()
+Outputs = Mapping[str, Value]
+"""The outputs of a run by name."""
 _TOLERANCES = {
     "float64": Tolerance(1e-6, 1e-6, share=0.1),
     "float32": Tolerance(1e-4, 1e-4, share=0.1),
@@ -65,6 +67,25 @@ def inner_tolerance_of(value: Value) -> Tolerance:
     """Return the default tolerance for a value within a model: `tolerance_of` with a narrower absolute bound."""
     tolerance = tolerance_of(value)
     return Tolerance(tolerance.absolute / _INNER, tolerance.relative)  # later nodes may enlarge a small difference
+
+
+class Tolerances(dict[str, Tolerance | None]):
+    """The accepted differences of outputs by name, and under an empty name of all others; None for the default."""
+
+    def __missing__(self, name: str) -> Tolerance | None:
+        return self.get("")
+
+    def narrow(self, output: str) -> Tolerances:
+        """Return the tolerance of an output as that of all values that lead to it."""
+        return Tolerances({"": self[output]})
+
+    def of_output(self, name: str, expected: Value) -> Tolerance:
+        """Return the accepted difference of an output of a model."""
+        return self[name] or tolerance_of(expected)
+
+    def of_inner(self, name: str, expected: Value) -> Tolerance:
+        """Return the accepted difference of a value within a model."""
+        return self[name] or inner_tolerance_of(expected)
 
 
 def rounding_tolerance_of(expected: Value, actual: Value, fraction: float | None = None) -> Tolerance:
@@ -142,7 +163,7 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
         return _compare_arrays(name, actual, expected, tolerance_of(expected) if tolerance is None else tolerance)
     if isinstance(actual, tuple) and isinstance(expected, tuple):
         if len(actual) != len(expected):
-            return _make_difference(name, "structure", f"it has {len(actual)} elements, expected {len(expected)}")
+            return _differ(OutputDiff(name), "structure", f"it has {len(actual)} elements, expected {len(expected)}")
         elements = [compare_values(name, a, b, tolerance) for a, b in zip(actual, expected, strict=True)]
         # The first element that differs decides, or else the first one that shows nothing, or the first close one.
         ranks = ("different", "untested", "close", "equal")
@@ -155,7 +176,7 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
         return OutputDiff(name, "sequence", (len(actual),), worst.status, worst.kind, detail, **measures)
     if actual is None and expected is None:
         return OutputDiff(name, "nothing")
-    return _make_difference(name, "structure", f"it is {_name_kind(actual)}, expected {_name_kind(expected)}")
+    return _differ(OutputDiff(name), "structure", f"it is {_name_kind(actual)}, expected {_name_kind(expected)}")
 
 
 def compare_outputs(
@@ -171,12 +192,29 @@ def compare_outputs(
             compared.append(compare_values(name, actual[name], expected[name], tolerances.get(name)))
         else:
             reason = "computed, but not expected" if name in actual else "expected, but not computed"
-            compared.append(_make_difference(name, "missing", f"it was {reason}"))
+            compared.append(_differ(OutputDiff(name), "missing", f"it was {reason}"))
     return tuple(compared)
 
 
-def _make_difference(name: str, kind: Kind, detail: str, **more: Any) -> OutputDiff:
-    return OutputDiff(name, status="different", kind=kind, detail=detail, **more)
+def _differ(output: OutputDiff, kind: Kind, detail: str) -> OutputDiff:
+    """Return the comparison of an output with a difference."""
+    return replace(output, status="different", kind=kind, detail=detail)
+
+
+def _differ_at(output: OutputDiff, kind: Kind, mask: Array, actual: Array, expected: Array) -> OutputDiff:
+    """Return the comparison of an output with differences in the elements of flat arrays that `mask` marks."""
+    positions = np.flatnonzero(mask)
+    samples = tuple(
+        (
+            str([int(i) for i in np.unravel_index(position, output.shape)]),
+            str(actual[position]),
+            str(expected[position]),
+        )
+        for position in positions[:_MAX_SAMPLES]
+    )
+    index, first, right = samples[0]
+    detail = f"first at index {index}, computed {first}, expected {right} ({len(positions)} of {mask.size} elements)"
+    return replace(_differ(output, kind, detail), samples=samples)
 
 
 def _name_kind(value: Value) -> str:
@@ -189,22 +227,21 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
 
     If the tolerance is `EXACT`, NaN and infinity are compared like other elements; a difference has the kind `values`.
     """
-    attributes: dict[str, Any] = {"element": actual.dtype.name, "shape": actual.shape, "tolerance": tolerance}
+    output = OutputDiff(name, actual.dtype.name, actual.shape, tolerance=tolerance)
     if actual.dtype != expected.dtype:
-        return _make_difference(name, "type", f"its type is {actual.dtype}, expected {expected.dtype}", **attributes)
+        return _differ(output, "type", f"its type is {actual.dtype}, expected {expected.dtype}")
     if actual.shape != expected.shape:
-        shapes = f"its shape is {list(actual.shape)}, expected {list(expected.shape)}"
-        return _make_difference(name, "shape", shapes, **attributes)
+        return _differ(output, "shape", f"its shape is {list(actual.shape)}, expected {list(expected.shape)}")
     a, b = np.ascontiguousarray(actual).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
     if a.dtype == object:
         unequal = a != b
     else:  # one row for the bytes of each element; an empty array gets one row, because `reshape(0, -1)` fails
         unequal = (a.view(np.uint8) != b.view(np.uint8)).reshape(max(a.size, 1), -1).any(axis=1)
     if not unequal.any():
-        return OutputDiff(name, **attributes)
+        return output
     # Booleans and strings cannot be subtracted. Numbers of ml_dtypes may have the kind V, so their names are tested.
     if a.dtype.kind not in "iufc" and "float" not in a.dtype.name and "int" not in a.dtype.name:
-        return _make_difference(name, "values", **_describe_first(unequal, a, b, actual.shape), **attributes)
+        return _differ_at(output, "values", unequal, a, b)
     if tolerance != EXACT and a.dtype.kind not in "iu":
         # NaN must be in the same elements of both arrays. So must infinity, with the same sign.
         wide_a, wide_b = widen(a), widen(b)
@@ -214,8 +251,8 @@ def _compare_arrays(name: str, actual: Array, expected: Array, tolerance: Tolera
         }
         for kind, mask in masks.items():
             if mask.any():
-                return _make_difference(name, kind, **_describe_first(mask, a, b, actual.shape), **attributes)
-    return _compare_finite(name, a, b, unequal, tolerance, attributes)
+                return _differ_at(output, kind, mask, a, b)
+    return _compare_finite(output, unequal, a, b)
 
 
 def _signs_of_infinity(wide: Array) -> Array:
@@ -224,40 +261,35 @@ def _signs_of_infinity(wide: Array) -> Array:
     return np.where(np.isinf(parts), np.sign(parts), 0)
 
 
-def _compare_finite(
-    name: str, actual: Array, expected: Array, unequal: Array, tolerance: Tolerance, attributes: dict[str, Any]
-) -> OutputDiff:
+def _compare_finite(output: OutputDiff, unequal: Array, actual: Array, expected: Array) -> OutputDiff:
     """Compare and measure the finite elements of flat arrays. If the tolerance is `EXACT`, compare all elements.
 
-    `unequal` marks the elements whose bits differ. `attributes` are attributes of the result, among them `shape`.
+    `unequal` marks the elements whose bits differ.
     """
+    tolerance = output.tolerance
     with np.errstate(invalid="ignore", over="ignore"):
         finite = np.isfinite(widen(actual)) & np.isfinite(widen(expected))
         differences = np.where(finite, np.abs(widen(actual) - widen(expected)), 0.0).astype(np.float64)
-        largest = float(np.abs(np.where(finite, widen(expected), 0)).max(initial=0.0))
+        finite_expected = np.where(finite, widen(expected), 0)
+        largest = float(np.abs(finite_expected).max(initial=0.0))
     ulps = _count_ulps(actual, expected, finite) if "float" in actual.dtype.name else None
     is_wrong = unequal
     if tolerance != EXACT:  # an element within any one bound is accepted
         is_wrong = unequal & (differences > max(tolerance.absolute, tolerance.relative * largest))
         if ulps is not None and tolerance.ulps:
             is_wrong &= ulps > tolerance.ulps
-    measures: dict[str, Any] = {
-        "absolute": float(differences.max(initial=0.0)),
-        "relative": float(differences.max(initial=0.0)) / (largest or 1.0),
-        "ulps": None if ulps is None else float(ulps.max(initial=0.0)),
-    }
+    absolute, most_ulps = float(differences.max(initial=0.0)), None if ulps is None else float(ulps.max(initial=0.0))
+    output = replace(output, absolute=absolute, relative=absolute / (largest or 1.0), ulps=most_ulps)
     if not is_wrong.any():
-        shape = attributes["shape"]
-        vague = _find_vague(differences.reshape(shape), np.where(finite, widen(expected), 0).reshape(shape), tolerance)
-        return OutputDiff(name, status="untested" if vague else "close", detail=vague, **attributes, **measures)
+        vague = _find_vague(differences.reshape(output.shape), finite_expected.reshape(output.shape), tolerance)
+        return replace(output, status="untested" if vague else "close", detail=vague)
     quantiles = np.quantile(differences, (0.5, 0.9, 0.99))
     distribution = (
         f"{int(unequal.sum())} of {actual.size} elements are not equal, {int(is_wrong.sum())} beyond the tolerance; "
         f"the difference is {quantiles[0]:.2g} at the median, {quantiles[1]:.2g} at 90 %, {quantiles[2]:.2g} at 99 % "
-        f"and {differences.max():.2g} at most, where the largest expected magnitude is {largest:.2g}"
+        f"and {absolute:.2g} at most, where the largest expected magnitude is {largest:.2g}"
     )
-    first = _describe_first(is_wrong, actual, expected, attributes["shape"])
-    return _make_difference(name, "values", **first, **attributes, **measures, distribution=distribution)
+    return replace(_differ_at(output, "values", is_wrong, actual, expected), distribution=distribution)
 
 
 def _find_vague(differences: Array, expected: Array, tolerance: Tolerance) -> str:
@@ -314,26 +346,13 @@ def _count_ulps(a: Array, b: Array, finite: Array) -> Array:
     return np.where(finite, distances, 0.0)
 
 
-def _describe_first(mask: Array, flat: Array, expected_flat: Array, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return `detail` and `samples` of an `OutputDiff` about the elements that `mask` marks. There is at least one."""
-    positions = np.flatnonzero(mask)
-    samples = tuple(
-        (str([int(i) for i in np.unravel_index(position, shape)]), str(flat[position]), str(expected_flat[position]))
-        for position in positions[:_MAX_SAMPLES]
-    )
-    index, actual, expected = samples[0]
-    count = f"{len(positions)} of {flat.size} elements"
-    detail = f"first at index {index}, computed {actual}, expected {expected} ({count})"
-    return {"detail": detail, "samples": samples}
-
-
-def describe_missing(outputs: Mapping[str, Value], failure: Failure) -> tuple[OutputDiff, ...]:
+def describe_missing(outputs: Outputs, failure: Failure) -> tuple[OutputDiff, ...]:
     """Return a difference for each expected tensor in `outputs`, which a failed run did not compute."""
     missing = []
     for name, value in outputs.items():
         if isinstance(value, np.ndarray):
             indices = islice(np.ndindex(value.shape), _MAX_SAMPLES)
             samples = tuple((str(list(index)), "none", str(value[index])) for index in indices)
-            attributes = {"element": value.dtype.name, "shape": value.shape, "samples": samples}
-            missing.append(_make_difference(name, failure.kind, failure.message, **attributes))
+            output = OutputDiff(name, value.dtype.name, value.shape, samples=samples)
+            missing.append(_differ(output, failure.kind, failure.message))
     return tuple(missing)

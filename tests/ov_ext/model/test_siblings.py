@@ -25,7 +25,7 @@ from sliceport.engines.side import Side
 from sliceport.search.case import Case, compute, make_case
 from sliceport.search.diff import diff
 from sliceport.search.graph import find_boundary
-from sliceport.verdict.difference import inner_tolerance_of
+from sliceport.verdict.difference import Tolerances
 
 FAILING = 6
 """The number of graphs to find a part in, of those that the plugin computes wrongly."""
@@ -58,7 +58,7 @@ def differing(case: Case) -> Sequence[str]:
     actual, expected = run("openvino-cpu", case), run("openvino", case)
     assert not isinstance(actual, Failure)
     assert not isinstance(expected, Failure)
-    return [each.name for each in case.compare(actual, expected, lambda _: None, inner_tolerance_of) if each.kind]
+    return [each.name for each in case.compare(actual, expected, Tolerances().of_inner) if each.kind]
 
 
 def without(case: Case, removed: int) -> Case | None:
