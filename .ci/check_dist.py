@@ -94,7 +94,7 @@ def main() -> None:
     wheel, sdist = find_one(folder, "*-none-any.whl"), find_one(folder, "*.tar.gz")
     wheels = [wheel, *sorted(set(folder.glob("*.whl")) - {wheel})]
     version = wheel.name.split("-")[1]
-    source = (ROOT / "sliceport" / "__init__.py").read_text(encoding="utf-8")
+    source = (ROOT / "sliceport" / "version.py").read_text(encoding="utf-8")
     assert re.search(r'^__version__ = "(.*)"$', source, re.MULTILINE)[1] == version, version  # type: ignore[index]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[{re.escape(version)}\]", changelog, re.MULTILINE), f"CHANGELOG.md: nothing on {version}"

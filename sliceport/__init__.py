@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from sliceport.search.diff import diff
+    from sliceport.version import __version__
 
-__version__ = "0.1.0"
 __all__ = [
     "DynamicSlice",
     "InvalidDescriptor",
@@ -54,7 +54,6 @@ if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any 
     __getattr__, __dir__ = lazy_names(
         __name__,
         dict.fromkeys(("check", "compare", "harden", "lower", "rewrite"), "sliceport.api")
-        | {"diff": "sliceport.search.diff"}
+        | {"diff": "sliceport.search.diff", "__version__": "sliceport.version"}
         | {name: "sliceport.errors" for name in __all__ if name[0].isupper()},
-        defined=("__version__",),
     )

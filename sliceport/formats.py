@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sliceport.arguments import is_path
+from sliceport.arguments import is_path, read_names
+from sliceport.engines.engine import Engine, OperatorValidator
+from sliceport.engines.registry import engines_for_nodes
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
+from sliceport.wording import spell
 
 if TYPE_CHECKING:
     from sliceport.checking import NodeFindings
@@ -298,3 +301,29 @@ def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[
                 return format_, engine
     described = f"'{name}'" if name else f"an object of {type(model).__module__.partition('.')[0]}"
     raise UsageError(f"{described} cannot be hardened for {target or 'any engine'}: it is {model_format.title}.")
+
+
+def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]:
+    """Return the engines to compare with the reference engine of a format, without the reference engine itself.
+
+    Args:
+        names: Names of engines; None for the default engines of the format and the validators that are ready.
+        format_: The format of the model.
+
+    Raises:
+        UsageError: `names` is not a sequence of names, contains an unknown name, or names no engine but the reference.
+    """
+    available, reference = engines_for_nodes(format_.name), format_.reference[0]
+    if names is None:
+        ready = (name for name, each in available.items() if isinstance(each, OperatorValidator) and each.is_ready())
+        names = (*format_.default_executors, *ready)
+    option = spell("executors", "--executors")
+    requested = read_names(names, option)
+    for name in requested:
+        if name != reference and name not in available:
+            raise unknown_name("executor", name, list(dict.fromkeys((reference, *available))))
+    chosen = [available[name] for name in dict.fromkeys(requested) if name != reference]
+    if not chosen:
+        others = ", ".join(name for name in available if name != reference)
+        raise UsageError(f"nothing to compare {reference!r} with; name another engine in {option}: {others}.")
+    return chosen

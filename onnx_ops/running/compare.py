@@ -34,11 +34,10 @@ from sliceport.engines.comparison import (
 )
 from sliceport.engines.engine import Engine, NodeEngine, Value
 from sliceport.engines.inputs import find_inputs_that_run, random_array
-from sliceport.engines.registry import choose_engines
 from sliceport.engines.side import RunFailed
 from sliceport.engines.sizes import sizes_to_try
 from sliceport.errors import ModelError, model_error
-from sliceport.formats import formats
+from sliceport.formats import choose_engines, formats
 from sliceport.slicing.node import Folded
 
 REFERENCE = onnxruntime_cpu.NAME

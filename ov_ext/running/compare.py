@@ -23,10 +23,10 @@ from sliceport.directml.program import LoweredNode
 from sliceport.engines.comparison import Comparison, Report, add_defects, compare_node, reproducing_command, takes_part
 from sliceport.engines.engine import Engine, TensorBytes
 from sliceport.engines.inputs import announce_sizes
-from sliceport.engines.registry import choose_engines, engines_for_nodes
+from sliceport.engines.registry import engines_for_nodes
 from sliceport.engines.sizes import InputShapes, sizes_to_try
 from sliceport.errors import ModelError, UsageError
-from sliceport.formats import formats
+from sliceport.formats import choose_engines, formats
 from sliceport.slicing import SplitSpec
 
 _MAX_BYTES = 2**26

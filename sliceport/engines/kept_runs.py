@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sliceport import __version__
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.failure import Failure
 from sliceport.errors import UsageError
+from sliceport.version import __version__
 
 
 @dataclass(frozen=True)
