@@ -43,6 +43,13 @@ REPORTED_TITLES = {
 
 ALL_TITLES = TITLES | REPORTED_TITLES
 
+PLACES = {
+    "CPUExecutionProvider": ONNXRUNTIME_CPU,
+    "DmlExecutionProvider": ONNXRUNTIME_DML,
+    "CPU": OPENVINO_CPU,
+}
+"""The engine of each provider or device on which a model may run elsewhere, if tests run the engine."""
+
 VERSIONS = {
     ONNXRUNTIME_DML: ("1.24.4",),
     OPENVINO_CPU: ("2026.4.1",),

@@ -32,12 +32,6 @@ MARK = "probe.txt"
 _PROGRAMS = ("probe.py", "probe.mjs", "probe.cpp")
 _KINDS = {".npy": "values", ".bin": "weights", ".onnx": "models", ".xml": "models"}
 _FILES = (*_PROGRAMS, "results.json", *(f"*{suffix}" for suffix in _KINDS))
-_HEAD = """\
-# Copy this folder to the device, and run one of these there; it writes results.json:
-#   python probe.py --runtime onnxruntime --provider CUDAExecutionProvider
-#   python probe.py --runtime openvino --device GPU
-# Each line below is the state of the search, a cut (MODEL in INPUTS out EXPECTED), or the CRC-32 of a file.
-"""
 
 
 @dataclass(frozen=True)
@@ -156,6 +150,7 @@ class Round:
         cases = [case for _, case in chosen]
         saved_names = dict.fromkeys(name for case in cases for name in (*case.inputs, *case.outputs))
         value_files = {name: f"{i}.npy" for i, name in enumerate(saved_names)}
+        programs = files(__package__) / "on_device"
         sizes: dict[str, int] = {}
 
         def fill(folder: FilePath) -> None:
@@ -164,7 +159,7 @@ class Round:
             state = replace(state, cuts={file: cut for file, (cut, _) in zip(files_of_cuts, chosen, strict=True)})
             # The file of an anonymised probe has no names of the model. The returned state keeps them.
             written = _hide_names(state, self.graph) if state.anonymise else state
-            lines = [f"state {json.dumps(asdict(written))}"]
+            lines = [f"{(programs / MARK).read_text('utf-8')}state {json.dumps(asdict(written))}"]
             for file, case in zip(files_of_cuts, cases, strict=True):
                 inputs_of_cut = [value_files[name] for name in case.inputs]
                 outputs_of_cut = [value_files[name] for name in case.outputs]
@@ -172,12 +167,12 @@ class Round:
             for name, file in value_files.items():
                 np.save(folder / file, np.asarray(values[name], order="C"))  # two of the programs read only C order
             for program in _PROGRAMS:
-                (folder / program).write_bytes((files(__package__) / "on_device" / program).read_bytes())
+                (folder / program).write_bytes((programs / program).read_bytes())
             for path in sorted(folder.iterdir()):
                 lines.append(f"crc32 {_compute_checksum(path):08x} {path.name}")
                 kind = _KINDS.get(path.suffix, "programs")
                 sizes[kind] = sizes.get(kind, 0) + path.stat().st_size
-            (folder / MARK).write_text(_HEAD + "\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+            (folder / MARK).write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
         fill_folder(directory, fill, mark=MARK, others=_FILES, overwrite=overwrite)  # `fill` sets `state` and `sizes`
         whole = self.graph.whole()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sliceport.arguments import read_inputs
+from sliceport.defects.engines import PLACES
 from sliceport.engines.engine import Array
 from sliceport.engines.failure import Failure, Kind
 from sliceport.engines.inputs import ATTEMPTS
@@ -29,12 +30,6 @@ from sliceport.search.setup import open_graph, read_tolerances
 from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, Tolerances, inner_tolerance_of, tolerance_of
 from sliceport.wording import count_of, shorten
 
-_ENGINES = {
-    "CPUExecutionProvider": "onnxruntime-cpu",
-    "DmlExecutionProvider": "onnxruntime-dml",
-    "CPU": "openvino-cpu",
-}
-"""For each provider or device in the table of defects, its name there."""
 _SPECIAL: Mapping[float, Kind] = {1e308: "nan", 1e307: "infinity"}
 """The numbers that programs on a device write for differences that are not finite, because JSON lacks such numbers."""
 _Outcome = tuple[OutputDiff, ...] | Failure
@@ -263,7 +258,7 @@ class _Results:
         case = replace(case, failure=failure, is_fusion=is_fusion, note=self._find_caveat(case))
         expected = case.run(good)
         # The name of the engine ends in the name of its provider or device.
-        engine = _ENGINES.get(self.bad.engine.name.rpartition(" ")[2], "")
+        engine = PLACES.get(self.bad.engine.name.rpartition(" ")[2], "")
         shapes = {name: self.round.inputs[name].shape for name in graph.inputs}
         defects = tuple(graph.find_defects(case.nodes, shapes, engine))
         outcome = self.outcomes[cut]
