@@ -17,7 +17,7 @@ from sliceport.engines.side import read_side
 from sliceport.formats import declared_shapes
 from sliceport.search.graph import only_moves
 from sliceport.search.setup import open_graph
-from sliceport.verdict.difference import EXACT, Tolerance, compare_outputs
+from sliceport.verdict.difference import EXACT, Tolerance, Tolerances, compare_outputs
 
 
 class EngineRunner(BaseRunner):
@@ -95,8 +95,8 @@ class CompareOutputs:
             {name: np.asarray(array.to_numpy(value)) for name, value in result.items()}
             for result in (iter_result0, iter_result1)
         )
-        tolerances = {name: EXACT if name in self._moved else self._tolerance for name in expected}
-        differences = compare_outputs(actual, expected, tolerances)
+        tolerances = Tolerances({"": self._tolerance, **dict.fromkeys(self._moved, EXACT)})
+        differences = compare_outputs(actual, expected, tolerances.of_output)
         for difference in differences:
             if difference.status == "different":
                 G_LOGGER.error(f"output {difference.name!r}: {difference.detail}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from sliceport.search.graph import (
     find_static_values,
     only_moves,
 )
-from sliceport.verdict.difference import EXACT, OutputDiff, Outputs, Tolerance, compare_outputs
+from sliceport.verdict.difference import EXACT, OutputDiff, Outputs, Tolerance, ToleranceFor, compare_outputs
 
 _CHUNK_BYTES = 2**28
 """The intended total size of the values that one run returns. They are in memory at the same time."""
@@ -115,18 +115,13 @@ class Case:
         """Run the case on an engine. Return its outputs by name, or the failure of the run."""
         return side.try_run(self.model, self.inputs)
 
-    def compare(
-        self, actual: Outputs, expected: Outputs, tolerance_for: Callable[[str, Value], Tolerance]
-    ) -> tuple[OutputDiff, ...]:
-        """Compare outputs of the case by name. An output whose elements are only moved must be equal bit for bit.
+    def compare(self, actual: Outputs, expected: Outputs, tolerance_for: ToleranceFor) -> tuple[OutputDiff, ...]:
+        """Compare outputs of the case by name. An output whose elements are only moved must be equal bit for bit."""
 
-        `tolerance_for` returns the accepted difference of any other output from its name and its expected value.
-        """
-        tolerances = {
-            name: EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name, value)
-            for name, value in expected.items()
-        }
-        return compare_outputs(actual, expected, tolerances)
+        def choose(name: str, *values: Value) -> Tolerance:
+            return EXACT if only_moves(self.graph, self.numbers, name) else tolerance_for(name, *values)
+
+        return compare_outputs(actual, expected, choose)
 
 
 class Subject(NamedTuple):
@@ -174,11 +169,10 @@ def compute(graph: Graph, side: Side, known: Mapping[str, Array], names: Collect
     values = {name: known[name] for name in names if name in known}
     if not missing:
         return values
-    case = make_case(graph, find_ancestors(graph, missing, known), missing, known)
+    ancestors = find_ancestors(graph, missing, known)
+    case = make_case(graph, ancestors, missing, known) if ancestors else None
     computed = None if case is None else case.run(side)
-    if computed is None or isinstance(computed, Failure):
-        return None
-    return values | select_arrays(computed)
+    return None if computed is None or isinstance(computed, Failure) else values | select_arrays(computed)
 
 
 def select_arrays(values: Outputs) -> dict[str, Array]:

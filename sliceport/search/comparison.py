@@ -48,6 +48,7 @@ class Comparison:
         bad: The engine that runs `second`.
         names: For each input and output of the second model, its name in the first. Other values keep their names.
         tolerances: The accepted differences.
+        arrays: The caller's arrays for inputs of the first model.
         models: Both models as the caller gave them.
         places: The nodes of the last run of `second` with their providers, if `bad` tells.
     """
@@ -58,6 +59,7 @@ class Comparison:
     bad: Side
     names: Mapping[str, str]
     tolerances: Tolerances
+    arrays: Mapping[str, Array]
     models: tuple[Any, Any] = (None, None)
     places: list[NodeRun] = field(default_factory=list)
 

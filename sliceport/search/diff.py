@@ -108,10 +108,10 @@ def diff(
     good_and_bad = sides if other is not None else sides[::-1]
     good, bad = (replace(side, budget=search_budget, kept_runs=kept_runs) for side in good_and_bad)
     tolerances = read_tolerances(second, tolerance)
-    comparison = Comparison(first, second, good, bad, match_names(first, second), tolerances, (model, other))
+    comparison = Comparison(first, second, good, bad, match_names(first, second), tolerances, arrays, (model, other))
     if recorded is not None:
         return _compare_recorded(comparison, recorded)
-    return _compare_seeds(comparison, arrays, shapes, range(read_seed(seed), seed + seeds))
+    return _compare_seeds(comparison, shapes, range(read_seed(seed), seed + seeds))
 
 
 def name_deciding_node(verification: Verification, first: Graph, second: Graph, reference: Side) -> Verification:
@@ -129,8 +129,8 @@ def name_deciding_node(verification: Verification, first: Graph, second: Graph, 
     good, bad = (replace(each, budget=Budget(_SECONDS_TO_EXPLAIN)) for each in (reference, side))
     tolerances = Tolerances({"": EXACT if side == reference else None})
     try:
-        comparison = Comparison(first, second, good, bad, match_names(first, second), tolerances)
-        report = _compare_seeds(comparison, run.inputs, {}, [0])
+        comparison = Comparison(first, second, good, bad, match_names(first, second), tolerances, run.inputs)
+        report = _compare_seeds(comparison, {}, [0])
     except SliceportError:  # no explanation is better than the loss of the verification
         return verification
     if report.part is None:
@@ -139,9 +139,7 @@ def name_deciding_node(verification: Verification, first: Graph, second: Graph, 
     return replace(verification, notes=(*verification.notes, note))
 
 
-def _compare_seeds(
-    comparison: Comparison, arrays: Mapping[str, Array], shapes: InputShapes, seeds: Sequence[int]
-) -> DiffReport:
+def _compare_seeds(comparison: Comparison, shapes: InputShapes, seeds: Sequence[int]) -> DiffReport:
     """Compare the outputs for each seed until they differ, and search for the cause. Return the last report.
 
     Outputs that show nothing are compared on further inputs.
@@ -150,18 +148,19 @@ def _compare_seeds(
     chosen: InputShapes = {}
     notes: tuple[str, ...] = ()
     for seed in seeds:
-        run, found = _run_both(comparison, arrays, {**shapes, **chosen}, seed)
+        run, found = _run_both(comparison, {**shapes, **chosen}, seed)
         chosen = chosen or found.sizes.chosen
         if not comparison.is_pair and isinstance(run.expected, Failure):
             raise _refuse_reference(comparison, run.expected)
         if not comparison.is_pair and found.sizes.chosen and isinstance(run.actual, Failure):
-            run, chosen, notes = _try_other_sizes(comparison, run, chosen, arrays, shapes, seed)
+            run, chosen, notes = _try_other_sizes(comparison, run, chosen, shapes, seed)
         report = replace(comparison.report(run, seed), input_shapes=chosen, notes=notes)
         if not report.is_equal:
             return explain(comparison, run, report)
         assert not isinstance(run.expected, Failure)
         expected.append(run.expected)
-    others = more_inputs(comparison.first, {**found.sizes.shapes, **chosen}, arrays, seed, found.attempt)
+    shapes = {**found.sizes.shapes, **chosen}
+    others = more_inputs(comparison.first, shapes, comparison.arrays, seed, found.attempt)
     return _test_more(comparison, report, run, expected, others)
 
 
@@ -238,17 +237,15 @@ def _compare_recorded(comparison: Comparison, folder: FilePath) -> DiffReport:
     return replace(report, outputs=tuple(tested.get(each.name, each) for each in outputs))
 
 
-def _run_both(
-    comparison: Comparison, arrays: Mapping[str, Array], shapes: InputShapes, seed: int
-) -> tuple[Run, FoundInputs]:
-    """Run both engines on the caller's `arrays`, and on random arrays for the other inputs; see `find_inputs`.
+def _run_both(comparison: Comparison, shapes: InputShapes, seed: int) -> tuple[Run, FoundInputs]:
+    """Run both engines on the caller's arrays, and on random arrays for the other inputs; see `find_inputs`.
 
     Return the runs, and the choice of their inputs.
 
     Raises:
         ModelError: Neither engine runs its model.
     """
-    first, good, is_pair = comparison.first, comparison.good, comparison.is_pair
+    first, good, is_pair, arrays = comparison.first, comparison.good, comparison.is_pair, comparison.arrays
     progress.say(f"running the model on {good}")
     found = find_inputs(first, good, shapes, arrays, seed)
     seeds = range(seed + _SEED_STEP, seed + _MATCHING_RUNS * _SEED_STEP, _SEED_STEP) if is_pair else ()
@@ -263,12 +260,7 @@ def _run_both(
 
 
 def _try_other_sizes(
-    comparison: Comparison,
-    run: Run,
-    chosen: InputShapes,
-    arrays: Mapping[str, Array],
-    shapes: InputShapes,
-    seed: int,
+    comparison: Comparison, run: Run, chosen: InputShapes, shapes: InputShapes, seed: int
 ) -> tuple[Run, InputShapes, tuple[str, ...]]:
     """Try other sizes than the `chosen` ones of a run in which the engine under test fails, until both engines run.
 
@@ -279,15 +271,16 @@ def _try_other_sizes(
     choices = sizes_to_try(first.declared_shapes, shapes, first.size_factors)
     for sizes in sorted(choices, key=lambda each: sum(map(prod, each.shapes.values())))[:_MAX_CHOICES]:
         with suppress(ModelError, UsageError):
-            other, _ = _run_both(comparison, arrays, sizes.shapes, seed)
+            other, _ = _run_both(comparison, sizes.shapes, seed)
             if not isinstance(other.actual, Failure) and not isinstance(other.expected, Failure):
-                failed, used = (
-                    "; ".join(f"{name} {list(shape)}" for name, shape in each.items())
-                    for each in (chosen, sizes.chosen)
-                )
                 reason = f"{comparison.bad} does not run the model ({run.actual.message})"
-                return other, sizes.chosen, (f"with {failed}, {reason}; compared with {used}",)
+                note = f"with {_join_shapes(chosen)}, {reason}; compared with {_join_shapes(sizes.chosen)}"
+                return other, sizes.chosen, (note,)
     return run, chosen, ()
+
+
+def _join_shapes(shapes: InputShapes) -> str:
+    return "; ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
 
 
 def _refuse_reference(comparison: Comparison, failure: Failure) -> ModelError:

@@ -51,9 +51,8 @@ class Pair:
 
     def __init__(self, comparison: Comparison, runs: Sequence[Mapping[str, Array]]) -> None:
         self.matches, self._comparison, self._first_inputs = Matches(comparison, runs), comparison, runs[0]
-        self._first, self._second, self._good, self._bad = (
-            comparison.first, comparison.second, comparison.good, comparison.bad
-        )  # fmt: skip
+        self._first, self._good = comparison.first, comparison.good
+        self._second, self._bad = comparison.second, comparison.bad
         # The values that a run of the rest of the second model starts from; see `_confirm_cause`.
         self._inputs = self._right_values = comparison.inputs_of_second(runs[0])
         # The outputs of the second model, and the values that no node reads: an engine runs their nodes, too.
@@ -166,13 +165,10 @@ class Pair:
     def _does_run(self, outputs: Sequence[str], known: Mapping[str, Array]) -> bool:
         """Return whether the second model computes `outputs` from known values; False if it needs other inputs."""
         outputs = [name for name in outputs if name not in known]
-        if not outputs:
-            return True
         rest = make_case(self._second, find_ancestors(self._second, outputs, known), outputs, known)
-        if rest is None:
-            return False
-        rest = replace(rest, has_fixed_shapes=True)  # as in `_test_candidate`
-        return not isinstance(rest.run(self._bad), Failure)
+        if not outputs or rest is None:
+            return not outputs
+        return not isinstance(replace(rest, has_fixed_shapes=True).run(self._bad), Failure)  # as in `_test_candidate`
 
     def _list_candidates(self, outputs: Sequence[str], right: Mapping[str, str]) -> Iterator[_Candidate]:
         """Yield parts that compute the first `_MAX_CANDIDATES` different values, then parts that compute `outputs`.
@@ -229,8 +225,7 @@ class Pair:
         and its counterpart are not one control flow node each.
         """
         counterpart = case.counterpart
-        assert counterpart is not None
-        if len(case.numbers) != 1 or len(counterpart.numbers) != 1:
+        if counterpart is None or len(case.numbers) != 1 or len(counterpart.numbers) != 1:
             return case
 
         def locate(first: Body, second: Body) -> Case | None:

@@ -57,9 +57,8 @@ class Part:
     @property
     def fusion(self) -> str:
         """A sentence that blames a fusion; empty if no fusion is to blame."""
-        if not self.case.is_fusion:
-            return ""
-        return "a fusion is to blame: if the values between these nodes are also outputs, the result is right"
+        reason = "if the values between these nodes are also outputs, the result is right"
+        return f"a fusion is to blame: {reason}" if self.case.is_fusion else ""
 
     @property
     def sentences(self) -> list[str]:

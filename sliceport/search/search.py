@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any
 
 from sliceport import progress
 from sliceport.engines.engine import Array
@@ -25,7 +25,6 @@ _MAX_STEPS = 3
 """The largest number of steps back from a node to the nodes that are tried together with it."""
 _MAX_PIECES = 4
 """The largest number of pieces that a case is divided into, if `Search._is_decided_by_rounding`."""
-_Item = TypeVar("_Item")
 RANDOM_NOTE = "this node draws random numbers: given equal numbers, no other node is found to differ"
 
 
@@ -38,7 +37,7 @@ class Search:
         tolerances: The accepted differences. That of the output that fails is for all values that lead to it.
 
     Attributes:
-        best: The smallest case so far that fails like the model; None before the first.
+        best: The smallest case so far that fails like the model; before the first, a case without nodes.
     """
 
     def __init__(self, subject: Subject, failure: Failure, tolerances: Tolerances) -> None:
@@ -50,7 +49,7 @@ class Search:
         self._relevant = {name for i in self._path for name in graph.nodes[i].writes}
         self._suspects: Sequence[int] = ()  # the nodes that may be the first one that fails
         self._note = ""  # the note of the best case
-        self.best: Case | None = None
+        self.best = Case(graph, (), (), {}, {})
 
     def run(self) -> Case | None:
         """Return the smallest part of the model that fails like the model. Return None if no part was found.
@@ -60,18 +59,19 @@ class Search:
             MissingExtra, UsageError, ChildLost: See `Side.run`.
         """
         try:
-            if self._test_named_nodes() or self._bisect_path():
+            # The message of a failed run may name the node at fault.
+            named = find_named(self._graph, self._failure)[:_MAX_NAMED] if self._failure.is_of_run else []
+            if any(self._try_predecessors(i, self._inputs) for i in named) or self._bisect_path():
                 self._reduce()
                 for refine in (self._test_alone, self._check_fusion, self._enter_body, self._fix_shapes):
-                    assert self.best is not None
                     self.best = refine(self.best)
         except BudgetSpent as spent:
-            if self.best is None:
+            if not self.best.numbers:
                 raise
             note = f"{spent}: the case may not be the smallest"
             suspects = tuple(self._graph.nodes[i] for i in self._suspects)
             self.best = replace(self.best, note="; ".join(filter(None, (self.best.note, note))), suspects=suspects)
-        return self.best
+        return self.best if self.best.numbers else None
 
     def fails(self, case: Case) -> bool:
         """Return whether a case fails like the model."""
@@ -87,11 +87,6 @@ class Search:
         if result is None or isinstance(result, Failure):
             return list(outputs)
         return [each.name for each in result if each.kind]
-
-    def _test_named_nodes(self) -> bool:
-        """Test parts that end at a node that the failure's message names. Return whether one fails like the model."""
-        named = find_named(self._graph, self._failure) if self._failure.is_of_run else []
-        return any(self._try_predecessors(i, self._inputs) for i in named[:_MAX_NAMED])
 
     def _bisect_path(self) -> bool:
         """Bisect `_path` for the shortest prefix that fails, and make it the best case. Return whether there is one."""
@@ -129,14 +124,11 @@ class Search:
     def _try_predecessors(self, number: int, known: Mapping[str, Array]) -> bool:
         """Test a node alone, then with more and more nodes before it. Return whether a case fails like the model.
 
-        Each case has the outputs of the node. The engine `good` computes the inputs of a case from the values `known`.
+        Each case has the outputs of the node.
         """
         groups = (frozenset(find_predecessors(self._graph, number, steps)) for steps in range(_MAX_STEPS + 1))
-        for numbers in dict.fromkeys(groups):
-            boundary = compute(self._graph, self._good, known, find_boundary(self._graph, numbers))
-            if boundary is not None and self._try_part(sorted(numbers), boundary, self._graph.nodes[number].writes):
-                return True
-        return False
+        outputs = self._graph.nodes[number].writes
+        return any(self._try_part(sorted(numbers), known, outputs) for numbers in dict.fromkeys(groups))
 
     def _reduce(self) -> None:
         """Shrink the best case. The engine `good` computes the values of removed nodes.
@@ -145,7 +137,6 @@ class Search:
         before it. In both cases, then try to remove each half of the nodes, each quarter, and so on. If rounding
         decides, stop after the quarters.
         """
-        assert self.best is not None
         if self.best.failure.is_of_run:
             if len(self.best.numbers) > _MAX_STEPS:  # a smaller case is reduced below in few runs
                 self._try_predecessors(self.best.numbers[-1], self.best.values)
@@ -158,7 +149,6 @@ class Search:
 
     def _reduce_to_one_output(self) -> None:
         """Try the node that differs with a few nodes before it, then its output alone. Note if rounding decides."""
-        assert self.best is not None
         node = next(i for i in self.best.numbers if self.best.failure.output in self._graph.nodes[i].writes)
         needs_few_nodes = self._try_predecessors(node, self.best.values)
         if len(self.best.outputs) > 1:  # the failing output alone, unless the failure needs the other outputs
@@ -175,10 +165,9 @@ class Search:
             self.best = replace(self.best, note=self._note, is_rounding=True)
 
     def _shrink(
-        self, list_items: Callable[[Case], Sequence[_Item]], remove: Callable[[Sequence[_Item]], bool], most_pieces: int
+        self, list_items: Callable[[Case], Sequence[Any]], remove: Callable[..., bool], most_pieces: int
     ) -> None:
-        """Remove each half of the items of the best case, each quarter, and so on, if it still fails without them."""
-        assert self.best is not None
+        """Call `remove` for each half of the items of the best case, for each quarter, and so on."""
         items = list_items(self.best)
         size = (len(items) + 1) // 2
         while size and len(items) // size <= most_pieces:
@@ -213,7 +202,6 @@ class Search:
 
     def _remove_outputs(self, removed: Sequence[str]) -> bool:
         """Remove outputs from the best case, and the nodes that they alone need, if the case still fails."""
-        assert self.best is not None
         outputs = [name for name in self.best.outputs if name not in removed]
         ancestors = set(find_ancestors(self._graph, outputs, self.best.values))
         return self._try_part([i for i in self.best.numbers if i in ancestors], self.best.values, outputs)
@@ -221,7 +209,6 @@ class Search:
     def _remove(self, removed: Sequence[int]) -> bool:
         """Remove nodes from the best case if it still fails without them, and return whether it does."""
         best = self.best
-        assert best is not None
         remaining = [i for i in best.numbers if i not in removed]
         written = {name for i in remaining for name in self._graph.nodes[i].writes}
         # If the only output differs, the node that writes it must remain: no shorter prefix was found to fail. If a run
@@ -229,14 +216,13 @@ class Search:
         is_end = not best.failure.is_of_run and not written.issuperset(best.outputs)
         if not remaining or (is_end and len(best.outputs) == 1):
             return False
-        values = self._compute_boundary(best, remaining)
         # The case gets no new outputs, because these may make the failure vanish, except in place of outputs of the
         # removed nodes. Only if none of its outputs remains, `_try_part` chooses outputs.
         outputs = [name for name in best.outputs if name in written]
         if is_end:
             read = dict.fromkeys(name for i in removed for name in self._graph.nodes[i].reads)
             outputs += [name for name in read if name in written and name not in outputs]
-        return values is not None and self._try_part(remaining, values, outputs or None)
+        return self._try_part(remaining, best.values, outputs or None)
 
     def _test_alone(self, best: Case) -> Case:
         """Test each node of the best case alone, until one fails. Return `best` if none fails, or if `best` runs.
@@ -248,8 +234,8 @@ class Search:
             return best
         named = find_named(self._graph, best.failure)
         for i in sorted(best.numbers, key=lambda i: i not in named):  # the named nodes come first
-            values = self._compute_boundary(best, [i])
-            case = None if values is None else make_case(self._graph, [i], self._graph.nodes[i].writes, values)
+            values = compute(self._graph, self._good, best.values, find_boundary(self._graph, [i])) or {}
+            case = make_case(self._graph, [i], self._graph.nodes[i].writes, values)
             result = None if case is None else case.run(self._bad)
             if case is not None and isinstance(result, Failure):
                 others = ", ".join(str(self._graph.nodes[number]) for number in best.numbers if number != i)
@@ -270,13 +256,9 @@ class Search:
             return best
         case = replace(best, outputs=tuple(name for node in best.nodes for name in node.writes))
         result = self._compare(case)
-        if isinstance(result, Failure):  # `bad` fails to run
-            is_right = False
-        elif not result:  # `bad` runs, and no values are compared
-            is_right = self._failure.is_of_run
-        else:
-            is_right = not any(each.kind for each in result)
-        return replace(best, is_fusion=is_right)
+        is_right = not isinstance(result, Failure) and not any(each.kind for each in result)
+        # If `bad` runs, and no values are compared, only a failure of the run has vanished.
+        return replace(best, is_fusion=is_right and (bool(result) or self._failure.is_of_run))
 
     def _enter_body(self, best: Case) -> Case:
         """Return a smaller case from a body of a control flow node. Without a smaller case, return `best`.
@@ -315,21 +297,26 @@ class Search:
     def _try_part(
         self, numbers: Sequence[int], values: Mapping[str, Array], outputs: Sequence[str] | None = None
     ) -> bool:
-        """Test some nodes on `values`. If they fail like the model, make them the best case and return True."""
+        """Test some nodes. If they fail like the model, make them the best case and return True.
+
+        The engine `good` computes the inputs of the nodes from `values`.
+        """
         progress.say(f"looking for the smallest part at fault: testing {count_of(len(numbers), 'node')}")
         if outputs is None:  # by default, the values that the rest of the path reads, and the targets
             outputs = find_frontier(self._graph, set(numbers), self._path, self._targets)
-        case = make_case(self._graph, numbers, outputs, values) if numbers else None
-        result = () if case is None else self._compare(case)
-        if case is not None and isinstance(result, Failure) and not self._failure.is_of_run:
-            # The whole model runs: perhaps only the rest of it determines the sizes of the inputs of this part.
-            fixed = replace(case, has_fixed_shapes=True)
-            case, result = (case, ()) if fixed.model == case.model else (fixed, self._compare(fixed))
-        failure = None if case is None else self._select_failure(case, result)
-        if case is None or failure is None:
+        boundary = compute(self._graph, self._good, values, find_boundary(self._graph, numbers)) or {}
+        case = make_case(self._graph, numbers, outputs, boundary) if numbers else None
+        if case is None:
             return False
-        self.best = replace(case, failure=failure, note=self._note, is_rounding=bool(self._note))
-        return True
+        result = self._compare(case)
+        fixed = replace(case, has_fixed_shapes=True)
+        # If the whole model runs, perhaps only the rest of it determines the sizes of the inputs of this part.
+        if isinstance(result, Failure) and not self._failure.is_of_run and fixed.model != case.model:
+            case, result = fixed, self._compare(fixed)
+        failure = self._select_failure(case, result)
+        if failure is not None:
+            self.best = replace(case, failure=failure, note=self._note, is_rounding=bool(self._note))
+        return failure is not None
 
     def _failure_of(self, case: Case) -> Failure | None:
         """Return the failure of a case, or None; see `_select_failure`."""
@@ -360,10 +347,6 @@ class Search:
         comparable = {name: value for name, value in expected.items() if name in actual}
         actual = {name: actual[name] for name in comparable}
         return case.compare(actual, comparable, (tolerances or self._tolerances).of_inner)
-
-    def _compute_boundary(self, case: Case, numbers: Collection[int]) -> dict[str, Array] | None:
-        """Compute, on the engine `good`, the values that some nodes of a case read. Return None if the run fails."""
-        return compute(self._graph, self._good, case.values, find_boundary(self._graph, numbers))
 
 
 def _list_right_outputs(case: Case) -> list[str]:

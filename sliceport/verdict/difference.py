@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, Literal
@@ -35,6 +35,8 @@ class Tolerance:
 EXACT = Tolerance()
 Outputs = Mapping[str, Value]
 """The outputs of a run by name."""
+ToleranceFor = Callable[[str, Value, Value], Tolerance]
+"""Returns the accepted difference of an output from its name, the expected value and the actual value."""
 _TOLERANCES = {
     "float64": Tolerance(1e-6, 1e-6, share=0.1),
     "float32": Tolerance(1e-4, 1e-4, share=0.1),
@@ -79,11 +81,11 @@ class Tolerances(dict[str, Tolerance | None]):
         """Return the tolerance of an output as that of all values that lead to it."""
         return Tolerances({"": self[output]})
 
-    def of_output(self, name: str, expected: Value) -> Tolerance:
+    def of_output(self, name: str, expected: Value, _actual: Value = None) -> Tolerance:
         """Return the accepted difference of an output of a model."""
         return self[name] or tolerance_of(expected)
 
-    def of_inner(self, name: str, expected: Value) -> Tolerance:
+    def of_inner(self, name: str, expected: Value, _actual: Value = None) -> Tolerance:
         """Return the accepted difference of a value within a model."""
         return self[name] or inner_tolerance_of(expected)
 
@@ -179,17 +181,13 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
     return _differ(OutputDiff(name), "structure", f"it is {_name_kind(actual)}, expected {_name_kind(expected)}")
 
 
-def compare_outputs(
-    actual: Mapping[str, Value], expected: Mapping[str, Value], tolerances: Mapping[str, Tolerance | None]
-) -> tuple[OutputDiff, ...]:
-    """Compare outputs by name. An output is different if it is missing in `actual` or `expected`.
-
-    The tolerance of an output that is missing in `tolerances` is the default of its type.
-    """
+def compare_outputs(actual: Outputs, expected: Outputs, tolerance_for: ToleranceFor) -> tuple[OutputDiff, ...]:
+    """Compare outputs by name. An output is different if it is missing in `actual` or `expected`."""
     compared = []
     for name in dict.fromkeys((*expected, *actual)):
         if name in actual and name in expected:
-            compared.append(compare_values(name, actual[name], expected[name], tolerances.get(name)))
+            tolerance = tolerance_for(name, expected[name], actual[name])
+            compared.append(compare_values(name, actual[name], expected[name], tolerance))
         else:
             reason = "computed, but not expected" if name in actual else "expected, but not computed"
             compared.append(_differ(OutputDiff(name), "missing", f"it was {reason}"))
