@@ -27,7 +27,7 @@ from sliceport.search.case import Case, compute_all
 from sliceport.search.graph import find_boundary, only_moves
 from sliceport.search.report import DiffReport, Part
 from sliceport.search.setup import open_graph, read_tolerances
-from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, Tolerances, inner_tolerance_of, tolerance_of
+from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, Tolerances
 from sliceport.wording import count_of, shorten
 
 _SPECIAL: Mapping[float, Kind] = {1e308: "nan", 1e307: "infinity"}
@@ -154,7 +154,10 @@ class _Results:
         state = self.round.state
         report = DiffReport(self.bad.title, self.round.good.title, (), state.seed)
         if state.failure is None:  # these are the first results
-            outcome = self._find_outcome_of_whole()
+            outcome = next((outcome for cut, outcome in self.outcomes.items() if cut.is_whole(state)), None)
+            if outcome is None:
+                lack = f"{self.missing_count} of {count_of(len(state.cuts), 'model')} have no result"
+                raise UsageError(f"the result of the whole model is missing ({lack}); run probe.py again.")
             if isinstance(outcome, Failure):
                 report = replace(report, failed=self.bad.title)
             else:
@@ -172,15 +175,6 @@ class _Results:
         verdicts: _Verdicts = {**dict.fromkeys(right), **failing}
         judge = self._judge_last_round if state.is_last else self._judge_round
         return judge(report, state, verdicts)
-
-    def _find_outcome_of_whole(self) -> _Outcome:
-        """Return the outcome of the whole model in the first round. Raise UsageError if it is missing."""
-        state = self.round.state
-        outcome = next((outcome for cut, outcome in self.outcomes.items() if cut.is_whole(state)), None)
-        if outcome is None:
-            lack = f"{self.missing_count} of {count_of(len(state.cuts), 'model')} have no result"
-            raise UsageError(f"the result of the whole model is missing ({lack}); run probe.py again.")
-        return outcome
 
     def _judge_round(self, report: DiffReport, state: State, verdicts: _Verdicts) -> Reading:
         """Report the node at fault if it fails alone. Otherwise plan the next round, or end without a node."""
@@ -290,11 +284,10 @@ class _Results:
 
     def _tolerance_for(self, cut: Cut, output: str, measures: Mapping[str, Any]) -> Tolerance:
         """Return the accepted difference of an output of a cut."""
-        if only_moves(self.path.graph, self.path.nodes_of(cut), output):
-            return EXACT  # moving elements does not round them
         value = np.empty(0, measures.get("element", "float32"))  # only the type matters; `measures` may lack it
-        default = tolerance_of(value) if cut.is_whole(self.round.state) else inner_tolerance_of(value)
-        return self.tolerances[output] or default
+        choose = self.tolerances.of_output if cut.is_whole(self.round.state) else self.tolerances.of_inner
+        # Moving elements does not round them.
+        return EXACT if only_moves(self.path.graph, self.path.nodes_of(cut), output) else choose(output, value)
 
 
 def _failure_of(outcome: _Outcome) -> Failure | None:

@@ -165,11 +165,7 @@ def _compare_seeds(comparison: Comparison, shapes: InputShapes, seeds: Sequence[
 
 
 def _test_more(
-    comparison: Comparison,
-    report: DiffReport,
-    run: Run,
-    expected: list[Outputs],
-    others: Iterable[Mapping[str, Array]],
+    comparison: Comparison, report: DiffReport, run: Run, expected: list[Outputs], others: Iterable[Mapping[str, Array]]
 ) -> DiffReport:
     """Compare the outputs that show nothing on other inputs, too, until each shows something.
 

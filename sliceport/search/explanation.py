@@ -125,7 +125,7 @@ class _PartFinder:
     def find_parts(self, failures: Sequence[Failure]) -> None:
         """Add the part of each failure. If no part is found, extend an earlier part or add a note."""
         second, tolerances = self._comparison.second, self._comparison.tolerances
-        for failure, case in self._locate_each(failures):
+        for failure, case in zip(failures, self._locate_each(failures), strict=False):  # there may be no cases at all
             if case is not None:
                 explained = (failure.output,) if len(failures) > 1 else ()
                 self._parts.append(self._build_part(case, tolerances.narrow(failure.output), explained))
@@ -146,7 +146,7 @@ class _PartFinder:
 
         Also add notes about the known defects of the model that a refusal may hide.
         """
-        for case in find_other_refusals(self._subject, [part.case for part in self._parts]):
+        for case in find_other_refusals(self._subject, self._parts[0].case) if self._parts else ():
             part = self._build_part(case, Tolerances())
             if isinstance(part.actual, Failure):
                 self._parts.append(part)
@@ -156,8 +156,8 @@ class _PartFinder:
             if defect not in named:
                 self._notes.append(f"the model also has a known defect of {engine}: {defect.id} ({defect.reason})")
 
-    def _locate_each(self, failures: Sequence[Failure]) -> Iterator[tuple[Failure, Case | None]]:
-        """Yield each failure with the part that causes it, or with None. Add sentences about the search to the notes.
+    def _locate_each(self, failures: Sequence[Failure]) -> Iterator[Case | None]:
+        """Yield the part that causes each failure, or None. Add sentences about the search to the notes.
 
         If no computed values of the two models match, yield nothing, unless a single node computes an output that
         differs.
@@ -173,8 +173,8 @@ class _PartFinder:
             # If the cause is several nodes that do not run, search the second model alone, which may find fewer nodes.
             # A cause with a note is kept: it fails in another way than the model, so that search would not find it.
             if cause is None or (len(cause.nodes) > 1 and cause.failure.is_of_run and not cause.note):
-                cause = next(search_each(self._subject, failures, tolerances))[1] or cause
-            yield failures[0], cause
+                cause = next(search_each(self._subject, failures, tolerances)) or cause
+            yield cause
         elif not pair.matches.has_computed and all(len(find_ancestors(second, [each.output])) > 1 for each in failures):
             # Without matches, a part has all nodes that lead to its output. Such a part helps only if it is one node.
             self._notes.append(
@@ -182,7 +182,7 @@ class _PartFinder:
             )
         else:
             for failure in failures:
-                yield failure, pair.find_next_part(failure.output, tolerances.narrow(failure.output))
+                yield pair.find_next_part(failure.output, tolerances.narrow(failure.output))
 
     def _build_part(self, case: Case, tolerances: Tolerances, explained: tuple[str, ...] = ()) -> Part:
         """Run a failing case, and return it with the results, its known defects and perhaps the cause."""

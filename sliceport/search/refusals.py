@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from sliceport.engines.engine import Array
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Result, Side
 from sliceport.search.case import Case, Subject, compute, make_case
-from sliceport.search.graph import Graph, find_ancestors, find_boundary
+from sliceport.search.graph import Graph, GraphNode, find_ancestors, find_boundary
 from sliceport.search.search import Search
 from sliceport.verdict.difference import Tolerances
 
@@ -17,8 +17,8 @@ _MAX_REFUSALS = 20
 """Limit for the nodes that a report names."""
 
 
-def find_other_refusals(subject: Subject, first: Sequence[Case]) -> Iterator[Case]:
-    """Yield the other nodes that the engine `bad` does not run, given the cases that a search found `first`.
+def find_other_refusals(subject: Subject, first: Case) -> Iterator[Case]:
+    """Yield the other nodes that the engine `bad` does not run, given the `first` case that a search found.
 
     The other nodes of the operator of a case are tried alone. The engine `good` then computes the outputs of the nodes
     found so far. If the rest of the model does not run, it is searched in the same way. So the number of runs grows
@@ -29,32 +29,29 @@ def find_other_refusals(subject: Subject, first: Sequence[Case]) -> Iterator[Cas
     """
     subject = subject._replace(values={**subject.values})
     graph, bad, good, values = subject
-    cases, new = list(first), list(first)
-    while new and len(cases) < _MAX_REFUSALS:
-        for case in new[:]:
-            for other in _find_refused_alone(subject, case):
-                if other.main_node not in [each.main_node for each in cases]:
-                    cases.append(other)
-                    yield other
-        names = [name for case in cases for name in case.main_node.writes if name not in values]
-        computed = compute(graph, good, values, names)
-        if not computed:
-            return  # without these values, the rest of the model cannot run
+    refused, case = {first.main_node: first}, first
+    while len(refused) < _MAX_REFUSALS:
+        for other in _find_refused_alone(subject, case):
+            if refused.setdefault(other.main_node, other) is other:
+                yield other
+        computed = compute(graph, good, values, [name for node in refused for name in node.writes])
+        if computed is None or computed.keys() <= values.keys():
+            return  # without new values, the rest of the model cannot run
         values |= computed
-        result = _run_rest(graph, bad, values, cases)
+        result = _run_rest(graph, bad, values, refused)
         found = Search(subject, result, Tolerances()).run() if isinstance(result, Failure) else None
-        # A node that fails alone is preferred: the failure of the model may name a fusion instead of a node.
-        new = [found.alone or found] if found is not None else []
-        if new and new[0].main_node in [case.main_node for case in cases]:
+        if found is None:
+            return
+        case = found.alone or found  # the failure of the model may name a fusion instead of a node
+        if refused.setdefault(case.main_node, case) is not case:
             return  # the search finds the same node again
-        cases += new
-        yield from new
+        yield case
 
 
-def _run_rest(graph: Graph, bad: Side, values: Mapping[str, Array], cases: Sequence[Case]) -> Result:
+def _run_rest(graph: Graph, bad: Side, values: Mapping[str, Array], refused: Iterable[GraphNode]) -> Result:
     """Run the nodes whose outputs `values` lacks; return {} if no output is left, or if a value is missing."""
     # The inputs of refused nodes become outputs, so that nodes before them also run: these may be refused, too.
-    read_names = [name for case in cases for name in case.main_node.reads]
+    read_names = [name for node in refused for name in node.reads]
     outputs = [name for name in dict.fromkeys((*graph.outputs, *read_names)) if name not in values]
     rest = make_case(graph, find_ancestors(graph, outputs, values), outputs, values)
     return rest.run(bad) if rest is not None and outputs else {}

@@ -6,14 +6,15 @@ import json
 import os
 import platform
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from sliceport.engines.engine import Array, Value, WritesScript
 from sliceport.engines.failure import Failure
+from sliceport.engines.side import Result
 from sliceport.sandbox.place import fill_folder, write_json
+from sliceport.search.case import select_arrays
 from sliceport.search.report import DiffReport, Part
 from sliceport.wording import format_issue
 
@@ -61,7 +62,7 @@ def save(report: DiffReport, directory: str | os.PathLike[str], *, overwrite: bo
             part_folder = folder if number == 1 else folder / str(number)
             part_folder.mkdir(exist_ok=True)
             # Without expected values, the script only shows how the engine fails.
-            expected: Mapping[str, Value] = {} if isinstance(part.expected, Failure) else part.expected
+            expected = {} if isinstance(part.expected, Failure) else part.expected
             loading_lines = part.case.graph.write(part.case.model, part.case.inputs, expected, part_folder)
             engine = part.bad.engine
             running_lines = f"got = ...  # run {engine.name} on path with inputs\n"  # the user has to replace the dots
@@ -120,12 +121,8 @@ def _draft_issue(part: Part) -> str:
     )
 
 
-def _list_elements(outputs: Mapping[str, Value] | Failure) -> list[str]:
+def _list_elements(result: Result) -> list[str]:
     """Return a line about the first elements of each output that is an array; for a failure, no lines."""
-    if isinstance(outputs, Failure):
-        return []
-    return [
-        f"- `{name}`: {value.dtype}{list(value.shape)} {value.reshape(-1)[:_MAX_SHOWN].tolist()}"
-        for name, value in outputs.items()
-        if isinstance(value, np.ndarray)
-    ]
+    arrays = {} if isinstance(result, Failure) else select_arrays(result)
+    shown = {name: array.reshape(-1)[:_MAX_SHOWN].tolist() for name, array in arrays.items()}
+    return [f"- `{name}`: {array.dtype}{list(array.shape)} {shown[name]}" for name, array in arrays.items()]

@@ -382,10 +382,8 @@ def enter_body(node: Case, bodies: Iterable[tuple[Body, ...]], locate: Callable[
     return None
 
 
-def search_each(
-    subject: Subject, failures: Sequence[Failure], tolerances: Tolerances
-) -> Iterator[tuple[Failure, Case | None]]:
-    """Search for each failure of a model, and yield the failure with its smallest case. See `Search` for the arguments.
+def search_each(subject: Subject, failures: Sequence[Failure], tolerances: Tolerances) -> Iterator[Case | None]:
+    """Search for each failure of a model, and yield its smallest case. See `Search` for the arguments.
 
     The case is None if no part of the model fails, or if the output is right once earlier parts compute right values.
     """
@@ -394,7 +392,7 @@ def search_each(
     failing_outputs = [failure.output for failure in failures]
     for i, failure in enumerate(failures, 1):
         case = _search(subject, failure, tolerances) if failure.output in failing_outputs else None
-        yield failure, case
+        yield case
         if case is not None and i < len(failures):  # some later outputs may be right once this part is right
             right_values |= compute(graph, good, right_values, case.main_node.writes) or {}
             outputs = [each.output for each in failures[i:] if each.output not in right_values]

@@ -144,8 +144,8 @@ class Verifier:
         reference: The engine that computes the expected outputs.
         names: For each input and output of the changed model that was renamed, its name in the original model.
         notes: Sentences about comparisons that were left out, or that accepted rounding.
-        noted: The engines and outputs that have a note on rounding.
-        excused: The outputs that differ, but not by more than before the change.
+        noted: The engines and outputs that have a note on rounding, each with whether the output differs, although not
+            by more than before the change.
         vague: For each output whose tolerance would also accept wrong values, the reason.
         told: The outputs that some comparison has shown to be right.
         fixed: See `find_untested`.
@@ -156,8 +156,7 @@ class Verifier:
     reference: Side
     names: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    noted: set[tuple[str, str]] = field(default_factory=set)
-    excused: set[str] = field(default_factory=set)
+    noted: dict[tuple[str, str], bool] = field(default_factory=dict)
     vague: dict[str, str] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     fixed: Collection[str] = ()
@@ -200,10 +199,9 @@ class Verifier:
             if not untested:
                 break
             result = try_whole_model(self.reference, self.before, inputs)
-            if (
-                not isinstance(result, Failure)
-                and untested.keys() - find_untested([*outputs, result], self.fixed).keys()
-            ):
+            if isinstance(result, Failure):
+                continue
+            if untested.keys() - find_untested([*outputs, result], self.fixed).keys():
                 runs.append(InputRun(inputs, result, " with inputs of another kind", is_repeat=True))
         return runs
 
@@ -253,7 +251,7 @@ class Verifier:
             raise NotVerified("; ".join(notes))
         vague = {name: reason for name, reason in self.vague.items() if name not in self.told}
         untested = {} if differences else vague | find_untested([run.outputs for run in runs], self.fixed)
-        is_excused = bool(self.excused)
+        is_excused = any(self.noted.values())
         return Verification(
             tuple(runs), tuple(differences), notes, untested=untested, failed_on=failed_on, is_excused=is_excused
         )
@@ -297,7 +295,8 @@ class Verifier:
             for output in outputs:
                 if output.status == "close":
                     measures = f"by up to {output.absolute:.1g} ({output.relative:.1g} of its largest value)"
-                    self._note(trial, output, f"output {output.name!r} differs {where} {measures}, by rounding.")
+                    text = f"output {output.name!r} differs {where} {measures}, by rounding."
+                    self._note(trial, output, text, is_excused=False)
         if wrong:
             self._check_is_steady(run, where)
         return [
@@ -332,9 +331,8 @@ class Verifier:
             # The change may move rounding to other elements. A wrong selection is far more than rounding.
             is_as_bad = original.kind == output.kind and output.relative <= min(2 * original.relative, _MAX_ROUNDING)
             if is_same or (is_as_bad and output.relative > 0 and not trial.is_plain):
-                self.excused.add(name)
                 text = f"output {name!r} differs {where} as it did before the change: {output.detail}"
-                self._note(trial, output, text)
+                self._note(trial, output, text, is_excused=True)
             else:
                 guilty.append(output)
         if trial.is_target and not guilty and not run.is_repeat:
@@ -346,10 +344,10 @@ class Verifier:
                 self.notes.append(f"{where} the original model is right on these inputs, too: no defect showed")
         return guilty
 
-    def _note(self, trial: Trial, output: OutputDiff, text: str) -> None:
+    def _note(self, trial: Trial, output: OutputDiff, text: str, *, is_excused: bool) -> None:
         """Add a note on an output, but only the first one on an engine."""
         if (trial.where, output.name) not in self.noted:
-            self.noted.add((trial.where, output.name))
+            self.noted[trial.where, output.name] = is_excused
             self.notes.append(text)
 
     def _try_before(self, trial: Trial, run: InputRun) -> Result:
