@@ -67,10 +67,8 @@ def _repeat(comparison: Comparison, run: Run, failures: Sequence[Failure]) -> tu
     # A kept result would always be the same, so these runs do not use the folder of kept results.
     good, bad = (replace(side, kept_runs=None) for side in (comparison.good, comparison.bad))
     again = replace(comparison, good=good, bad=bad).repeat(run)
-    for side, result, repeated in (
-        (comparison.bad, run.actual, again.actual),
-        (comparison.good, run.expected, again.expected),
-    ):
+    pairs = (run.actual, again.actual), (run.expected, again.expected)
+    for side, (result, repeated) in zip((comparison.bad, comparison.good), pairs, strict=True):
         if isinstance(result, Failure):
             is_steady = isinstance(repeated, Failure) and repeated.is_like(result)
         else:
@@ -90,11 +88,10 @@ def _search_in_declared_types(
     If all outputs are right there, add a note instead of parts. Return the outputs that differ only in narrower types,
     or None if there was no such search.
     """
-    sides = [(side, side.in_declared_types()) for side in (comparison.bad, comparison.good)]
-    narrow = [(side, exact) for side, exact in sides if exact != side]
-    if not narrow:
+    bad, good = comparison.bad, comparison.good
+    exact = replace(comparison, bad=bad.in_declared_types(), good=good.in_declared_types())
+    if (exact.bad, exact.good) == (bad, good):
         return None
-    exact = replace(comparison, bad=sides[0][1], good=sides[1][1])
     exact_run = exact.repeat(run)
     exact_report = exact.report(exact_run)
     if bool(exact_report.failed) != bool(report.failed):  # what runs in one type need not run in another
@@ -102,7 +99,7 @@ def _search_in_declared_types(
     if not exact_report.is_equal:
         _PartFinder(exact, exact_run, parts, notes).find_parts(exact_report.failures)
     else:
-        old, new = narrow[0]
+        old, new = (bad, exact.bad) if exact.bad != bad else (good, exact.good)
         default = f"a narrower type decides, in which {old} computes by default on this machine"
         notes.append(f"{default}: with {new}, all outputs are equal or close")
     return {each.output for each in report.failures} - {each.output for each in exact_report.failures}

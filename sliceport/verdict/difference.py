@@ -171,11 +171,10 @@ def compare_values(name: str, actual: Value, expected: Value, tolerance: Toleran
         ranks = ("different", "untested", "close", "equal")
         worst = min(elements, key=lambda element: ranks.index(element.status), default=OutputDiff(name))
         detail = f"in element {elements.index(worst)}, {worst.detail}" if worst.detail else ""
-        measures: dict[str, Any] = {
-            "absolute": max((element.absolute for element in elements), default=0.0),
-            "relative": max((element.relative for element in elements), default=0.0),
-        }
-        return OutputDiff(name, "sequence", (len(actual),), worst.status, worst.kind, detail, **measures)
+        absolute = max((element.absolute for element in elements), default=0.0)
+        relative = max((element.relative for element in elements), default=0.0)
+        about = (worst.status, worst.kind, detail)
+        return OutputDiff(name, "sequence", (len(actual),), *about, absolute=absolute, relative=relative)
     if actual is None and expected is None:
         return OutputDiff(name, "nothing")
     return _differ(OutputDiff(name), "structure", f"it is {_name_kind(actual)}, expected {_name_kind(expected)}")
