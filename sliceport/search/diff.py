@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain, islice
 from math import prod
 from pathlib import Path as FilePath
 from typing import Any, SupportsIndex
@@ -36,6 +37,8 @@ _FEW = {True: 16, False: 1024}
 """The largest number of elements of an output that is compared on further inputs, for floats and for other elements."""
 _RUNS_OF_FEW = 6
 """The number of these inputs, which are of ordinary magnitude: on others, engines round more."""
+_LARGER, _MAX_LARGER = 8, 2**17
+"""The factor of chosen sizes in one of these runs, and the most elements of all inputs in it."""
 _MAX_CHOICES = 12
 """The number of choices of sizes to try if the engine under test does not run the model with the first one."""
 _MATCHING_RUNS = 3
@@ -160,12 +163,38 @@ def _compare_seeds(comparison: Comparison, shapes: InputShapes, seeds: Sequence[
         assert not isinstance(run.expected, Failure)
         expected.append(run.expected)
     shapes = {**found.sizes.shapes, **chosen}
-    others = more_inputs(comparison.first, shapes, comparison.arrays, seed, found.attempt)
-    return _test_more(comparison, report, run, expected, others)
+    others: Iterable[Mapping[str, Array]] = more_inputs(
+        comparison.first, shapes, comparison.arrays, seed, found.attempt
+    )
+    # Few elements, such as a saturated probability or the index of a class, tell little in one run.
+    few = any(prod(each.shape) <= _FEW["float" in each.element] for each in report.outputs)
+    if few and comparison.is_pair:
+        shapes |= _enlarge(comparison, chosen)
+        larger = more_inputs(comparison.first, shapes, comparison.arrays, seed, found.attempt)
+        others = chain(islice(larger, _RUNS_OF_FEW), others)
+    return _test_more(comparison, report, run, expected, others, at_least=_RUNS_OF_FEW if few else 0)
+
+
+def _enlarge(comparison: Comparison, chosen: InputShapes) -> dict[str, Sequence[int]]:
+    """Return larger shapes than the chosen ones, for outputs of more elements; none if they would be too large."""
+    declared = comparison.first.declared_shapes
+    larger: dict[str, Sequence[int]] = {
+        name: tuple(
+            size if isinstance(dim, int) else size * _LARGER
+            for dim, size in zip(declared.get(name) or (None,) * len(shape), shape, strict=True)
+        )
+        for name, shape in chosen.items()
+    }
+    return larger if sum(map(prod, larger.values())) <= _MAX_LARGER else {}
 
 
 def _test_more(
-    comparison: Comparison, report: DiffReport, run: Run, expected: list[Outputs], others: Iterable[Mapping[str, Array]]
+    comparison: Comparison,
+    report: DiffReport,
+    run: Run,
+    expected: list[Outputs],
+    others: Iterable[Mapping[str, Array]],
+    at_least: int,
 ) -> DiffReport:
     """Compare the outputs that show nothing on other inputs, too, until each shows something.
 
@@ -175,26 +204,27 @@ def _test_more(
         run: The run of that report.
         expected: The expected outputs of all runs so far.
         others: Other inputs.
+        at_least: The number of other inputs that both models run on in any case, if they can.
     """
     fixed = find_static_values(comparison.second)
-    # Few elements, such as a saturated probability or the index of a class, tell little in one run.
-    has_few = any(prod(each.shape) <= _FEW["float" in each.element] for each in report.outputs)
     every = list(expected)  # also the expected outputs of inputs on which the second model did not run
-    for number, inputs in enumerate(others):
-        has_few = has_few and number < _RUNS_OF_FEW
+    at_least += len(expected)
+    for inputs in others:
+        must_run = len(expected) < at_least
         pending = {each.name for each in report.outputs if each.status == "untested"}
-        if len(every) > len(expected) and not find_untested(every, fixed) and not pending and not has_few:
+        if len(every) > len(expected) and not find_untested(every, fixed) and not pending and not must_run:
             break
         result = comparison.run_first(inputs)
         if isinstance(result, Failure):
             continue
         every.append(result)
         told = find_untested(expected, fixed).keys() - find_untested([*expected, result], fixed).keys()
-        if told or pending or has_few:
+        if told or pending or must_run:
             other = replace(run, inputs=inputs, actual=comparison.run_second(inputs), expected=result)
             other_report = comparison.report(other, report.seed)
             if not other_report.is_equal:
-                return explain(comparison, other, other_report)
+                other_shapes = {name: inputs[name].shape for name in report.input_shapes}
+                return explain(comparison, other, replace(other_report, input_shapes=other_shapes))
             expected.append(result)
             better = {each.name: each for each in other_report.outputs if each.name in pending | told}
             report = replace(report, outputs=tuple(better.get(each.name, each) for each in report.outputs))

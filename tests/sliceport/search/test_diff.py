@@ -1044,6 +1044,19 @@ def test_few_elements_are_compared_on_several_inputs(tmp_path: Path) -> None:
     assert diff(paths[0], paths[0]).is_equal
 
 
+def test_few_elements_of_two_models_are_compared_at_larger_sizes(tmp_path: Path) -> None:
+    graph = "(float[n] x) => (float y) {{ s = Slice (x, a, b)  y = ReduceSum <keepdims = 0> (s) }}"
+    constants = "<int64[1] a = {{0}}, int64[1] b = {{{}}}>"
+    paths = [
+        save(graph.format().replace("{ s", constants.format(end) + " { s", 1), tmp_path / f"{end}.onnx", 18)
+        for end in (10, 11)
+    ]
+    report = diff(*paths)
+    assert [output.status for output in report.outputs] == ["different"]
+    assert report.input_shapes["x"][0] > 10
+    assert diff(*paths, input_shapes={"x": (9,)}).is_equal  # sizes that are given stay
+
+
 def test_other_sizes_are_tried_if_the_engine_refuses_the_chosen_ones(
     differ: Differ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
