@@ -66,7 +66,7 @@ from shipped_inputs import (
     spreads,
 )
 
-from sliceport.user_cache import user_cache
+from sliceport.sandbox.user_cache import user_cache
 
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".tsv")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sliceport import __version__
-from sliceport.lazy import lazy_names
+from sliceport import __version__, lazy_names
 
 if TYPE_CHECKING:
     from sliceport.directml.program import Program

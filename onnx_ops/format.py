@@ -10,13 +10,13 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from sliceport import progress
 from sliceport.arguments import is_path, read_names
 from sliceport.defects.profiles import PROFILES, Profile
-from sliceport.diagnosis import Diagnosis, diagnose_package
+from sliceport.engines.diagnosis import Diagnosis, diagnose_package
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import unknown_name
 from sliceport.formats import Path, Result
+from sliceport.sandbox import progress
 from sliceport.wording import spell
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from sliceport import progress
 from sliceport.arguments import is_path
-from sliceport.diagnosis import Diagnosis, diagnose_package
 from sliceport.directml.program import Program
+from sliceport.engines.diagnosis import Diagnosis, diagnose_package
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import ModelError, UsageError, unknown_name
 from sliceport.formats import ManyFiles, Path, Result, format_of
+from sliceport.sandbox import progress
 from sliceport.sandbox.place import refuse_data_files
 from sliceport.verdict.verification import NOTHING_CHANGED, verify_or_refuse
 from sliceport.wording import spell

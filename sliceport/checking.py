@@ -10,8 +10,8 @@ from typing import Any
 from sliceport.defects.defect import Defect, Divergence, Kind
 from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
 from sliceport.errors import UsageError, unknown_name
-from sliceport.html_table import html_table
-from sliceport.shell import join
+from sliceport.wording.html_table import html_table
+from sliceport.wording.shell import join
 
 KINDS: tuple[Kind, ...] = ("invalid", "fragile", "defect")
 """The kinds of findings, in the order of reports; see `Defect.kind`."""

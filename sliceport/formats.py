@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sliceport.arguments import is_path, read_names
 from sliceport.engines.engine import Engine, OperatorValidator
+from sliceport.engines.entry_points import load_entry_points
 from sliceport.engines.registry import engines_for_nodes
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
-from sliceport.entry_points import load_entry_points
 from sliceport.errors import UsageError, unknown_name
 from sliceport.wording import spell
 

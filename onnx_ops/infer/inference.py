@@ -14,10 +14,9 @@ from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.propagate import propagate
 from onnx_ops.model.nodes import node_name
 from onnx_ops.model.views import ModelView
-from sliceport import progress
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import UsageError, is_out_of_memory
-from sliceport.sandbox import supervisor
+from sliceport.sandbox import progress, supervisor
 from sliceport.sandbox.child import is_expendable
 from sliceport.sandbox.child_process import ChildDied, ChildLost
 

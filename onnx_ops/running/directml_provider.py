@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.engines.engine import SingleNode, Value, WholeModel
 from sliceport.errors import UsageError
-from sliceport.progress import announce
+from sliceport.sandbox.progress import announce
 
 if TYPE_CHECKING:
     import numpy as np

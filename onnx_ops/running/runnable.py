@@ -28,7 +28,7 @@ from onnx_ops.strided_slice_op import embed_function
 from sliceport.device import DeviceError, StoredTensor
 from sliceport.engines.engine import WholeModel
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
-from sliceport.progress import announce
+from sliceport.sandbox.progress import announce
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sliceport.user_cache import user_cache
+from sliceport.sandbox.user_cache import user_cache
 
 SOURCE = Path(__file__).parent
 """The folder of CMakeLists.txt."""

@@ -14,7 +14,7 @@ from openvino.utils.node_factory import NodeFactory
 from ov_ext.native import BUILD_COMMAND, find_library
 from ov_ext.native.build import missing_tools
 from ov_ext.operators.error_text import last_sentence
-from sliceport.diagnosis import Diagnosis
+from sliceport.engines.diagnosis import Diagnosis
 from sliceport.errors import UsageError
 
 VARIABLE = "SLICEPORT_BACKEND"

@@ -19,7 +19,6 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sliceport import progress
 from sliceport.batch.process import process_model
 from sliceport.batch.result import make_failure_row
 from sliceport.batch.runner import Runner
@@ -27,7 +26,7 @@ from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import describe_difference, versions
 from sliceport.errors import MissingExtra, SliceportError, UsageError
-from sliceport.sandbox import supervisor
+from sliceport.sandbox import progress, supervisor
 
 if TYPE_CHECKING:
     from distributed import Client, Future, as_completed

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 from sliceport.batch.names import encode_name
-from sliceport.user_cache import user_cache
+from sliceport.sandbox.user_cache import user_cache
 
 State = tuple[int, ...] | None
 """Device, inode, size and times of a file; None for a missing file.

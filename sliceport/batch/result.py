@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sliceport import shell
 from sliceport.batch.row import Row
 from sliceport.batch.store import Store
-from sliceport.json_text import replace_non_finite
+from sliceport.wording import shell
+from sliceport.wording.json_text import replace_non_finite
 
 SCHEMA_VERSION = 1
 MODEL = "{model}"

@@ -13,8 +13,8 @@ from typing import Any
 from sliceport.cases import ir_file, onnx_file
 from sliceport.cases.case import Array, Case
 from sliceport.errors import InvalidSlice
-from sliceport.json_text import to_text
 from sliceport.sandbox.place import fill_folder
+from sliceport.wording.json_text import to_text
 
 _FILES = ("model.onnx", "model.xml", "model.bin", "test_data_set_0/*.pb", "other_reading/*.pb")
 

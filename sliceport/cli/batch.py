@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from sliceport import progress
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
 from sliceport.cli.console import emit, emit_json, say
@@ -15,6 +14,7 @@ from sliceport.cli.parser import Commands, Parser
 from sliceport.commands.command import NAMES, Command, load
 from sliceport.commands.options import add_format, add_verbose, parse_seconds, parse_size
 from sliceport.report.table import printable
+from sliceport.sandbox import progress
 
 if TYPE_CHECKING:
     from sliceport.batch.compare_runs import RunComparison

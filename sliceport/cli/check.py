@@ -15,7 +15,7 @@ from sliceport.cli.work import Work, get_answer
 from sliceport.commands.check import COMMAND
 from sliceport.commands.options import add_limits, add_verbose
 from sliceport.errors import SliceportError, UsageError
-from sliceport.json_text import to_text
+from sliceport.wording.json_text import to_text
 
 
 def add(commands: Commands) -> None:

@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sliceport.errors import OutputError
-from sliceport.json_text import to_text
-from sliceport.progress import listen_to_progress
 from sliceport.report.table import display_width, printable
+from sliceport.sandbox.progress import listen_to_progress
+from sliceport.wording.json_text import to_text
 
 _DELAY = 2.0
 """Seconds after which a terminal shows the current activity."""

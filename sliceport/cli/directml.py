@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from sliceport import progress
 from sliceport.cli.console import emit, emit_json, say
 from sliceport.cli.parser import Commands
 from sliceport.commands.options import add_format, add_verbose
+from sliceport.sandbox import progress
 
 
 def add(commands: Commands) -> None:

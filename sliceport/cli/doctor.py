@@ -7,15 +7,16 @@ import platform
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from sliceport import __version__, progress
+from sliceport import __version__
 from sliceport.cli import console
 from sliceport.cli.console import emit, emit_json
 from sliceport.cli.parser import Commands
 from sliceport.commands.options import add_format, add_verbose
-from sliceport.diagnosis import Diagnosable, Diagnosis, diagnose_package
-from sliceport.entry_points import try_entry_points
+from sliceport.engines.diagnosis import Diagnosable, Diagnosis, diagnose_package
+from sliceport.engines.entry_points import try_entry_points
 from sliceport.errors import UsageError
 from sliceport.report.table import table
+from sliceport.sandbox import progress
 
 _OPTIONAL = (
     ("shtab", "shtab", "cli"),

@@ -20,13 +20,13 @@ from sliceport.commands.command import Command, load
 from sliceport.commands.options import add_format, add_limits, add_verbose, parse_seconds, parse_size
 from sliceport.engines.custom_ops import with_custom_ops
 from sliceport.errors import ModelError, SliceportError, UsageError, is_out_of_memory
-from sliceport.json_text import to_text
 from sliceport.sandbox import signals, supervisor
 from sliceport.sandbox.child_process import ChildCrashed, ChildDied, ChildKilled, ChildLost, ChildTimedOut
 from sliceport.sandbox.place import Placement, collect_placements, remove_scratch
 from sliceport.sandbox.scratch import new_name
-from sliceport.shell import join
 from sliceport.wording import command_line_spelling, describe_unforeseen
+from sliceport.wording.json_text import to_text
+from sliceport.wording.shell import join
 
 
 @dataclass(frozen=True)

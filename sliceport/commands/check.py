@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sliceport import progress
 from sliceport.checking import FAILING, KINDS, NodeFinding, Selection
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_input_shapes, parse_pairs, replace_open_sizes, shape_options
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding
 from sliceport.errors import unknown_name
+from sliceport.sandbox import progress
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:

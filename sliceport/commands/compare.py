@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sliceport import progress
 from sliceport.commands.command import Command
 from sliceport.commands.options import (
     add_feature_level,
@@ -17,6 +16,7 @@ from sliceport.commands.options import (
     run_options,
 )
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, repeat_for_defects
+from sliceport.sandbox import progress
 
 if TYPE_CHECKING:
     from sliceport.engines.comparison import Comparison

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sliceport import progress
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_inputs, format_descriptions, parse_seconds, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, repeat_for_defects
 from sliceport.errors import UsageError
+from sliceport.sandbox import progress
 from sliceport.search.report import DiffReport
 
 if TYPE_CHECKING:

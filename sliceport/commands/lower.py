@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sliceport import progress
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_feature_level, add_input_shapes, replace_open_sizes, shape_options
 from sliceport.commands.outcome import Options, Outcome, make_finding
+from sliceport.sandbox import progress
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:

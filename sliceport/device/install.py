@@ -22,7 +22,7 @@ from sliceport.directml.tensor import BufferTensor, DataType
 from sliceport.errors import UsageError
 from sliceport.sandbox.lock import locked
 from sliceport.sandbox.place import fill_folder
-from sliceport.user_cache import user_cache
+from sliceport.sandbox.user_cache import user_cache
 
 _PREFIX = "directml"
 _4_BY_4, _2_BY_2 = BufferTensor.of(DataType.FLOAT32, (1, 1, 4, 4)), BufferTensor.of(DataType.FLOAT32, (1, 1, 2, 2))

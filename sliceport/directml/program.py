@@ -161,7 +161,7 @@ class Program:
         return f"<Program: {self._describe_counts()}>"
 
     def _repr_html_(self) -> str:
-        from sliceport.html_table import html_table  # only notebooks need the table
+        from sliceport.wording.html_table import html_table  # only notebooks need the table
 
         rows = []
         for lowered in self.nodes:

@@ -17,10 +17,10 @@ from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.program import Call, LoweredNode, Program
 from sliceport.engines.engine import Engine, OperatorEngine, OperatorValidator, SingleNode, TensorBytes
 from sliceport.errors import SliceportError
-from sliceport.html_table import html_table
 from sliceport.sandbox.child_process import ChildLost
-from sliceport.shell import input_shapes_option, join
 from sliceport.wording import count_of
+from sliceport.wording.html_table import html_table
+from sliceport.wording.shell import input_shapes_option, join
 
 Bytes = npt.NDArray[np.uint8]
 Status = Literal["equal", "mismatch", "error", "refused", "folded", "accepted"]

@@ -7,8 +7,8 @@ import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sliceport.diagnosis import Diagnosis
 from sliceport.directml.operators import Operator
+from sliceport.engines.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     import numpy as np

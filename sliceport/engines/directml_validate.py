@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from sliceport.diagnosis import Diagnosis
 from sliceport.directml.operators import Operator
+from sliceport.engines.diagnosis import Diagnosis
 
 _INSTALL = "run: sliceport directml install --validator"
 

@@ -15,7 +15,7 @@ from sliceport.engines.failure import Failure
 from sliceport.engines.side import Result, Side
 from sliceport.engines.sizes import DeclaredShapes, InputShapes, SizeChoice, sizes_to_try
 from sliceport.errors import ModelError, UsageError
-from sliceport.progress import announce
+from sliceport.sandbox.progress import announce
 from sliceport.wording import Dims, count_of, example_shapes, list_names, phrase_for_shapes, spell
 
 _BOUNDS = ((0, 100), (1, 100), (0, 2), (0, 1), (1, 2))

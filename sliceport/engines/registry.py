@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from sliceport.engines.engine import Engine, ModelEngine, NodeEngine, OperatorEngine, OperatorValidator
-from sliceport.entry_points import load_entry_points
+from sliceport.engines.entry_points import load_entry_points
 
 GROUP = "sliceport.engines"
 

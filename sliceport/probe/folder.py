@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from sliceport import progress
 from sliceport.arguments import read_inputs, read_seed
 from sliceport.engines.engine import Array
 from sliceport.engines.inputs import find_inputs_that_run
@@ -22,6 +21,7 @@ from sliceport.engines.side import Side, read_side
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import UsageError
 from sliceport.probe.rounds import Cut, NodePath, State
+from sliceport.sandbox import progress
 from sliceport.sandbox.place import fill_folder
 from sliceport.search.case import Case, compute_all
 from sliceport.search.graph import Graph, find_boundary

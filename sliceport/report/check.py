@@ -9,8 +9,8 @@ from typing import Any
 from sliceport.checking import KINDS
 from sliceport.report.page import open_template
 from sliceport.report.table import printable, wrap
-from sliceport.shell import join
 from sliceport.wording import count_of
+from sliceport.wording.shell import join
 
 Result = Mapping[str, Any]
 """The file name `model`, with the values of `CheckReport.to_json()`, or with the `error` that prevented the check."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sliceport.checking import KINDS
 from sliceport.formats import NamesNodes, format_of
-from sliceport.json_text import to_text
+from sliceport.wording.json_text import to_text
 
 if TYPE_CHECKING:
     from sliceport.report.check import Result

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from sliceport import __version__
 from sliceport.report.check import LEVELS, Group, Result, group_findings
-from sliceport.shell import join
+from sliceport.wording.shell import join
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _HOME = "https://github.com/sliceport/sliceport"

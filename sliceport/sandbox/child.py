@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from sliceport.errors import is_out_of_memory
-from sliceport.progress import listen_to_progress
 from sliceport.sandbox.parent_pipe import NO_PIPE, die_with_parent
+from sliceport.sandbox.progress import listen_to_progress
 from sliceport.sandbox.signals import STOPPING
 
 ANSWER, PROGRESS, ANNOUNCEMENT = b"A", b"P", b"N"

@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any
 
-from sliceport import progress
 from sliceport.errors import SliceportError
+from sliceport.sandbox import progress
 from sliceport.sandbox.child import (
     ANNOUNCEMENT,
     ANSWER,

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.errors import UsageError
-from sliceport.json_text import to_text
 from sliceport.sandbox.scratch import new_name, remove_abandoned
 from sliceport.wording import spell
+from sliceport.wording.json_text import to_text
 
 _PREFIX = ".sliceport-"
 _NOT_FOR_WINDOWS = re.compile(

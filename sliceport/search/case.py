@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sliceport import progress
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Result, Side
+from sliceport.sandbox import progress
 from sliceport.search.graph import (
     Graph,
     GraphNode,

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sliceport import progress
 from sliceport.engines.engine import Array
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Result, Side
+from sliceport.sandbox import progress
 from sliceport.search.case import Case
 from sliceport.search.graph import Graph
 from sliceport.search.report import DiffReport

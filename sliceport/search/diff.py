@@ -11,7 +11,6 @@ from math import prod
 from pathlib import Path as FilePath
 from typing import Any, SupportsIndex
 
-from sliceport import progress
 from sliceport.arguments import read_inputs, read_seed
 from sliceport.engines.engine import Array
 from sliceport.engines.failure import Failure
@@ -21,6 +20,7 @@ from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Budget, Side
 from sliceport.engines.sizes import InputShapes, sizes_to_try
 from sliceport.errors import ModelError, SliceportError, UsageError
+from sliceport.sandbox import progress
 from sliceport.search.comparison import Comparison, Run
 from sliceport.search.explanation import explain
 from sliceport.search.graph import Graph, find_static_values

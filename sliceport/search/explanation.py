@@ -17,9 +17,9 @@ from sliceport.search.pair import Pair
 from sliceport.search.refusals import find_other_refusals
 from sliceport.search.report import DiffReport, Part
 from sliceport.search.search import Search, search_each
-from sliceport.shell import join
 from sliceport.verdict.difference import OutputDiff, Tolerances, describe_missing
 from sliceport.wording import spell
+from sliceport.wording.shell import join
 
 
 def explain(comparison: Comparison, run: Run, report: DiffReport) -> DiffReport:

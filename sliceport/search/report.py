@@ -12,9 +12,9 @@ from sliceport.engines.engine import Value
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Result, Side
 from sliceport.engines.sizes import InputShapes
-from sliceport.html_table import html_table
 from sliceport.search.case import Case
 from sliceport.verdict.difference import OutputDiff
+from sliceport.wording.html_table import html_table
 
 if TYPE_CHECKING:
     from sliceport.device import NodeRun

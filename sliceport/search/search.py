@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from sliceport import progress
 from sliceport.engines.engine import Array
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import BudgetSpent, RunFailed
+from sliceport.sandbox import progress
 from sliceport.search.case import Case, Subject, compute, make_case, select_arrays
 from sliceport.search.graph import Body, Graph, find_ancestors, find_boundary, find_frontier, find_predecessors
 from sliceport.verdict.difference import OutputDiff, Tolerances, compare_values

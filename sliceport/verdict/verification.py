@@ -15,7 +15,7 @@ from sliceport.engines.inputs import FoundInputs, ModelToRun, find_inputs_that_r
 from sliceport.engines.side import Result, Side
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import ModelError, SliceportError, UsageError
-from sliceport.progress import say
+from sliceport.sandbox.progress import say
 from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, compare_outputs, compare_values
 from sliceport.verdict.untested import find_untested
 from sliceport.wording import list_names, phrase_for_shapes

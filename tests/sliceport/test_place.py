@@ -22,10 +22,10 @@ from onnx_models import parse, read_model
 from platforms import POSIX
 
 from onnx_ops.model.io import write_model
-from sliceport import json_text
 from sliceport.cli.main import main
 from sliceport.errors import ModelError, UsageError
 from sliceport.sandbox import place as beside
+from sliceport.wording import json_text
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -155,7 +155,7 @@ class TestInterruptions:
     def test_a_signal_leaves_nothing_half_written(self, tmp_path: Path, models: Path, number: signal.Signals) -> None:
         code = (
             "import signal, sys, time; from sliceport.directml import dxdispatch; from sliceport.cli.main import main\n"
-            "from sliceport import progress\n"
+            "from sliceport.sandbox import progress\n"
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whatever the tests were started with
             "def slow(*_): progress.announce('begun'); time.sleep(60)\n"
             "dxdispatch.write_model = slow\n"

@@ -21,13 +21,12 @@ import sandbox_calls
 import sandbox_child
 from processes import assert_gone, children, descriptors_left, ticks
 
-from sliceport import progress
 from sliceport.errors import ModelError, UsageError, is_out_of_memory
-from sliceport.progress import listen_to_progress
-from sliceport.sandbox import child, child_process, held_up, supervisor
+from sliceport.sandbox import child, child_process, held_up, progress, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.sandbox.held_up import is_held_up
 from sliceport.sandbox.lock import locked
+from sliceport.sandbox.progress import listen_to_progress
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,8 +17,8 @@ from onnx_ops.passes.simplify.fold_constants import FoldByOnnxruntimePass, FoldE
 from onnx_ops.passes.simplify.neutral_operands import RemoveNeutralOperandsPass
 from onnx_ops.passes.simplify.optimize import count_nodes, optimize
 from onnx_ops.passes.simplify.optimizers import ONNXRUNTIME, OPTIMIZERS, check_optimizers
-from sliceport import progress
 from sliceport.errors import ModelError
+from sliceport.sandbox import progress
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.prepare import inline_functions
 from onnx_ops.passes import PASSES, rewrite
-from sliceport import progress
 from sliceport.errors import ModelError
-from sliceport.sandbox import supervisor
+from sliceport.sandbox import progress, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildKilled
 
 OPSET = 18

@@ -14,8 +14,8 @@ from onnx_ops.model.check import check_proto
 from onnx_ops.running import onnxruntime_cpu
 from onnx_ops.running.onnx_graph import OnnxGraph, to_tensor
 from onnx_ops.running.runnable import read_complete_model
-from sliceport import progress
 from sliceport.errors import ModelError
+from sliceport.sandbox import progress
 from sliceport.search.diff import diff
 
 STRIDED = "(float[8] x) => (float[m] y) <int64[1] b = {1}, int64[1] e = {5}> { y = ov_ext.StridedSlice(x, b, e) }"

@@ -22,8 +22,8 @@ from ov_ext.format import FORMAT
 from sliceport import device
 from sliceport.directml.program import Program
 from sliceport.errors import ModelError, UnsupportedSlice, UsageError
-from sliceport.shell import join
 from sliceport.slicing.node import Resolved
+from sliceport.wording.shell import join
 
 MODELS = Path(__file__).parents[3] / "models"
 lower = FORMAT.lower

@@ -33,7 +33,7 @@ from sliceport.batch.process import RunStopped
 from sliceport.batch.store import Folder, open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.errors import MissingExtra, UsageError
-from sliceport.progress import listen_to_progress
+from sliceport.sandbox.progress import listen_to_progress
 
 pytestmark = [POSIX, pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")]
 

@@ -38,7 +38,7 @@ from sliceport.errors import UsageError
 from sliceport.formats import formats
 from sliceport.sandbox import child_process, supervisor
 from sliceport.sandbox.child_process import ChildTerminated
-from sliceport.shell import join
+from sliceport.wording.shell import join
 
 MODELS = Path(__file__).parents[3] / "models"
 SEGFAULTED = "ended with exit code 11" if sys.platform == "win32" else "was ended by SIGSEGV"

@@ -24,8 +24,8 @@ from sliceport.directml import dxdispatch
 from sliceport.directml.emulator import Bytes
 from sliceport.directml.operators import Operator
 from sliceport.errors import UsageError
-from sliceport.shell import join
 from sliceport.wording import format_bytes
+from sliceport.wording.shell import join
 
 SCHEMA = json.loads(resources.files("sliceport.directml").joinpath("program_schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)  # jsonschema.validate() would check the schema every time

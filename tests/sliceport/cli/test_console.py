@@ -21,12 +21,13 @@ from platforms import POSIX
 from terminal import in_terminal
 
 from onnx_ops import lowering
-from sliceport import progress, shell
 from sliceport.cases import catalogue
 from sliceport.cli import console
 from sliceport.cli.main import main
 from sliceport.errors import OutputError
 from sliceport.report import table
+from sliceport.sandbox import progress
+from sliceport.wording import shell
 
 COALESCE = "rule_coalesce.onnx"
 HOSTILE = [

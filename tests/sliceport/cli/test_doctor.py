@@ -16,7 +16,7 @@ from command_line import Invoke
 
 from sliceport.cli.main import make_parser
 from sliceport.device import status as device_status
-from sliceport.diagnosis import Diagnosis, _distributions, diagnose_package
+from sliceport.engines.diagnosis import Diagnosis, _distributions, diagnose_package
 from sliceport.engines.directml import ENGINE
 from sliceport.engines.registry import engines
 from sliceport.formats import formats
@@ -136,7 +136,7 @@ def test_a_package_that_cannot_be_imported_is_broken(on_path: Path) -> None:
 
 
 ENGINES = """
-from sliceport.diagnosis import Diagnosis
+from sliceport.engines.diagnosis import Diagnosis
 
 class Telling:
     name, description, formats = "telling", "it tells", ("onnx",)

@@ -22,7 +22,7 @@ pytestmark = POSIX
 PREPARED = """
 import os, signal, sys, time
 import sliceport.api
-from sliceport import progress
+from sliceport.sandbox import progress
 from sliceport.sandbox import supervisor
 from sliceport.cli.main import main
 from sliceport.sandbox.child import is_expendable, this_process

@@ -23,9 +23,9 @@ from platforms import POSIX
 import sliceport
 from sliceport import device
 from sliceport.device import CallFailed, DeviceError, install, libraries, status, validator
-from sliceport.diagnosis import Diagnosis
 from sliceport.directml.operators import Operator
 from sliceport.engines import directml_validate
+from sliceport.engines.diagnosis import Diagnosis
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildKilled
 

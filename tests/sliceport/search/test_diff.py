@@ -40,14 +40,14 @@ from ov_ext.engines import CPU_PLUGIN, EVALUATE, WholeModels
 from sliceport.engines import side
 from sliceport.engines.registry import engines
 from sliceport.errors import MissingExtra, ModelError, UsageError
-from sliceport.progress import listen_to_progress
 from sliceport.sandbox import supervisor
 from sliceport.sandbox.child import this_process
+from sliceport.sandbox.progress import listen_to_progress
 from sliceport.search.diff import diff
 from sliceport.search.save import save as write
-from sliceport.shell import join
 from sliceport.verdict.difference import EXACT, Tolerance, compare_values, tolerance_of
 from sliceport.wording import command_line_spelling
+from sliceport.wording.shell import join
 
 
 def test_equal_engines_have_no_finding(differ: Differ) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from sliceport.device import install, wine_root
 from sliceport.device.packages import PackageIndex, find_mirror, unpack
 from sliceport.sandbox.place import fill_folder
-from sliceport.user_cache import user_cache
+from sliceport.sandbox.user_cache import user_cache
 
 HOME = wine_root._HOME
 

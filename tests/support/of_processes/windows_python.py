@@ -27,7 +27,7 @@ from sliceport.device import install, libraries, wine_root
 from sliceport.device.packages import PackageIndex, find_mirror, unpack
 from sliceport.device.programs import run
 from sliceport.sandbox.place import fill_folder
-from sliceport.user_cache import user_cache
+from sliceport.sandbox.user_cache import user_cache
 
 PROJECT = Path(__file__).parents[3]
 SOURCES = PROJECT / "tests/windows"

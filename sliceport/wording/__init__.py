@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from sliceport.shell import input_shapes_option, join
+from sliceport.wording.shell import input_shapes_option, join
 
 Dims = Sequence[int | str | None]
 """A declared shape: sizes, symbols, and None for other open sizes."""
