@@ -6,7 +6,7 @@ import heapq
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
@@ -18,11 +18,8 @@ from sliceport.commands.outcome import Finding, make_finding
 from sliceport.errors import UsageError
 from sliceport.report.table import printable, table, wrap
 
-_SHAPES = r"""(?: (?:'[^']*:[\d,]*'|[^\s"\\'-][^\s"\\']*:[\d,]*|auto(?:=\d+)?))*"""
-"""The values of --input-shapes: words such as `x:1,16`, or `auto`."""
-_Mask = Callable[[str], str]
-"""A function that removes the versions and options of a run from a text, so that texts of two runs can be compared."""
-_PARTS = ("message", "findings", "input_shapes", "result")
+_OF_THE_RUN = frozenset({"against", "command", "on", "reference", "version", "versions"})
+"""Fields of a result that state the versions and options of its run, in which two runs may differ."""
 
 
 class Change(NamedTuple):
@@ -162,8 +159,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
 
     `rows_a` and the first header are those of the earlier run. Each run has one row per model, sorted by model; the
     rows are read one by one. Two findings are the same if they have the same reason, operator, engine, defect and node.
-    If a model has no new or fixed finding, the texts of its rows are compared. Versions and options that differ between
-    the runs are masked in these texts, because otherwise each row that names one would count as changed.
+    If a model has no new or fixed finding, the parts of its rows are compared, without the fields of the result that
+    state the versions of the run, or options that differ between the runs.
 
     Raises:
         UsageError: The runs are of different commands, or both have models, but none in common.
@@ -174,18 +171,14 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
     versions = _list_differences(earlier["versions"], later["versions"])
     options = _list_differences(earlier["options"], later["options"])
     comparison = RunComparison(versions, options)
-    upgrades = [change for change in versions if change.before and change.after]  # packages of both runs
-    masks = (
-        _make_mask([change.before for change in upgrades], {change.name: change.before for change in options}),
-        _make_mask([change.after for change in upgrades], {change.name: change.after for change in options}),
-    )
+    left_out = _OF_THE_RUN.union(change.name for change in options)
     entries_a = ((row["model"], 0, row) for row in rows_a)
     entries_b = ((row["model"], 1, row) for row in rows_b)
     # The key leaves out the row, because Python cannot order dictionaries.
     for model, pair in groupby(heapq.merge(entries_a, entries_b, key=itemgetter(0, 1)), itemgetter(0)):
         rows_by_run = {number: row for _, number, row in pair}
         if len(rows_by_run) == 2:
-            _compare_row(comparison, (rows_by_run[0], rows_by_run[1]), masks)
+            _compare_row(comparison, rows_by_run[0], rows_by_run[1], left_out)
         else:
             (comparison.removed if 0 in rows_by_run else comparison.added).append(model)
     if comparison.removed and comparison.added and not comparison.count_common():
@@ -196,9 +189,8 @@ def compare_runs(rows_a: Iterable[Row], rows_b: Iterable[Row], headers: tuple[He
     return comparison
 
 
-def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[_Mask, _Mask]) -> None:
+def _compare_row(comparison: RunComparison, before: Row, after: Row, left_out: Set[str]) -> None:
     """Compare the rows of one model. Add it to `new`, `fixed` or both, or else to `changed` or `same`."""
-    before, after = rows
     unmatched = Counter(map(_identify, _list_problems(before)))  # the loop removes each problem that both runs have
     new = []
     for problem in _list_problems(after):
@@ -215,8 +207,8 @@ def _compare_row(comparison: RunComparison, rows: tuple[Row, Row], masks: tuple[
     if fixed:
         comparison.fixed.append(replace(change, findings=tuple(fixed)))
     if not new and not fixed:
-        earlier_texts, later_texts = map(_mask_parts, rows, masks)
-        differing = tuple(part for part, a, b in zip(_PARTS, earlier_texts, later_texts, strict=True) if a != b)
+        parts, later_parts = _select_parts(before, left_out), _select_parts(after, left_out)
+        differing = tuple(name for name, part in parts.items() if part != later_parts[name])
         if differing or before["verdict"] != after["verdict"]:
             comparison.changed.append(replace(change, differs=differing))
         else:
@@ -241,50 +233,24 @@ def _identify(problem: Finding) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, str(text)) for name, text in problem.items() if name != "message"))
 
 
-def _mask_parts(row: Row, mask: _Mask) -> list[str]:
-    """Return the masked JSON of a row's message, sorted findings, input shapes and result, in the order of `_PARTS`."""
-    parts: dict[str, Any] = {**row, "findings": sorted(row["findings"], key=lambda finding: sorted(finding.items()))}
-    return [mask(json.dumps(parts.get(part), sort_keys=True)) for part in _PARTS]
+def _select_parts(row: Row, left_out: Set[str]) -> dict[str, Any]:
+    """Return the parts of a row that must be equal in both runs, without the fields in `left_out`."""
+    return {
+        # The message of a model that did not fail repeats its findings or its result.
+        "message": row["message"] if row["verdict"] in FAILURES else "",
+        "findings": sorted(row["findings"], key=lambda finding: sorted(finding.items())),
+        "input_shapes": row.get("input_shapes"),
+        "result": _leave_out(row["result"], left_out),
+    }
+
+
+def _leave_out(data: Any, names: Set[str]) -> Any:
+    """Copy JSON data without the fields that have one of the names."""
+    if isinstance(data, dict):
+        return {name: _leave_out(value, names) for name, value in data.items() if name not in names}
+    return [_leave_out(value, names) for value in data] if isinstance(data, list) else data
 
 
 def _list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     changes = [Change(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
     return [change for change in changes if change.before != change.after]
-
-
-def _make_mask(versions: Iterable[str | None], options: Mapping[str, Any]) -> _Mask:
-    """Return a function that replaces versions in JSON text by `{version}`, and removes options.
-
-    The suffix of a build after a version is replaced, too. A version without a dot is not masked, because such a number
-    could mean anything in a text. Options are removed from JSON objects and from command lines.
-    """
-    version_patterns = []
-    # The longest version comes first, because `1.24.4` also matches at the start of `1.24.4.dev1`.
-    for version in sorted({version for version in versions if version and "." in version}, key=len, reverse=True):
-        escaped = re.escape(version)
-        # The look-behind follows the version, because `re` finds a pattern faster if it begins with literal text.
-        start = rf"{escaped}(?<![\w.]{escaped})"
-        build = r"(?:[-+][\w/+-]+(?:\.[\w/+-]+)*)?"
-        version_patterns.append((version, re.compile(rf"{start}{build}(?!\w|\.\d)")))
-    option_patterns = []
-    for option, value in options.items():
-        flag = re.escape(option.replace("_", "-"))
-        key = rf'"{re.escape(option)}": {re.escape(json.dumps(value, sort_keys=True))}'
-        # One comma goes with the key: the comma after the first key, or the comma before a later key.
-        as_key = rf"(?<=\{{){key}(?:, |(?=}}))|, {key}(?=[,}}])"
-        # On a command line in JSON text, a value without quotes ends at a space, a double quote or a backslash. A word
-        # that begins with `-` is the next option, but a value after `=` may begin with `-`. Only --input-shapes has
-        # several values. More words may follow a value, such as an explanation.
-        values = _SHAPES if option == "input_shapes" else r"""(?: (?:'[^']*'|[^\s"\\-][^\s"\\]*))?"""
-        as_flag = rf""" (?:'--{flag}=[^']*'|--{flag}(?:=[^\s"\\]*|{values}))(?=[\s"\\]|$)"""
-        option_patterns.append(re.compile(f"{as_key}|{as_flag}"))
-
-    def mask(text: str) -> str:
-        for version, pattern in version_patterns:
-            if version in text:
-                text = pattern.sub("{version}", text)
-        for pattern in option_patterns:
-            text = pattern.sub("", text)
-        return text
-
-    return mask
