@@ -34,11 +34,13 @@ class Identity:
         key: The key; empty if the model was not identified, or was changed meanwhile.
         path: Its local file, or its location if it was not identified; empty for a URL that was not downloaded.
         files: The states of the local files that the result depends on.
+        inputs: The local files of the arrays for inputs.
     """
 
     key: str
     path: str
     files: Mapping[str, State] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
     def is_current(self) -> bool:
         """Return whether no file has changed since it was hashed. Other programs may change the files at any time."""
@@ -69,12 +71,13 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
     except OSError as error:
         raise ModelError(f"it cannot be read ({error.strerror or error}).") from error
     options = options_of(job, task)
+    inputs = {name: fetch(file, folder) for name, file in (options.get("inputs") or {}).items()}
     content = digests.pop("")  # leaves the digests of the other files
     dependencies = {
         "schema_version": SCHEMA_VERSION,
         "command": job.command,
         "options": options,
-        "inputs": {name: _digest_input(file, folder, states) for name, file in options.get("inputs", {}).items()},
+        "inputs": {name: _digest_input(file, states) for name, file in inputs.items()},
         "writes": job.writes,
         "versions": dict(job.versions),
         "format": format_of(task.location).name,
@@ -82,7 +85,7 @@ def identify(job: Job, task: Task, folder: Path, *, downloads: bool = False) -> 
         "beside": digests,
     }
     key = hashlib.sha256(json.dumps(dependencies, sort_keys=True).encode("ascii")).hexdigest()
-    return Identity(key, path, states)
+    return Identity(key, path, states, inputs)
 
 
 def _digest_files(path: str, states: dict[str, State]) -> Digests:
@@ -150,13 +153,11 @@ def options_of(job: Job, task: Task) -> dict[str, Any]:
     return options
 
 
-def _digest_input(file: str, folder: Path, states: dict[str, State]) -> str | None:
-    """Return the digest of the file of an array. If the file is local, also store its state in `states`.
+def _digest_input(file: str, states: dict[str, State]) -> str | None:
+    """Return the digest of the file of an array, and store its state in `states`.
 
     Return None if the path is not a file: the command reports the error. Raise a UsageError for an unreadable file.
     """
-    if is_url(file):
-        return digest_file(fetch(file, folder))
     states[file] = state_of(file)
     try:
         return digest_file(file) if os.path.isfile(file) else None

@@ -46,6 +46,11 @@ def read_result(store: Store, key: str) -> dict[str, Any] | None:
     return result if isinstance(result, dict) and result.get("schema_version") == SCHEMA_VERSION else None
 
 
+def outputs_name(key: str) -> str:
+    """Return the name of the folder with the files that a command wrote for a model."""
+    return f"outputs/{key[:2]}/{key}"
+
+
 def stderr_name(key: str) -> str:
     """Return the name of the file with the last lines of a process that died.
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sliceport.cli import console
 from sliceport.cli.console import emit, say
 from sliceport.cli.pages import add_pages, check_page_files, write_pages
 from sliceport.cli.parser import BAD_INPUT, Commands
-from sliceport.cli.work import Work, get_answer
+from sliceport.cli.work import ADVICE, get_answer, render
 from sliceport.commands.check import COMMAND
+from sliceport.commands.execute import Request
 from sliceport.commands.options import add_limits, add_verbose
 from sliceport.errors import SliceportError, UsageError
 from sliceport.wording.json_text import to_text
@@ -50,14 +52,16 @@ def run(options: argparse.Namespace, *, is_supervised: bool) -> int:
     results: list[dict[str, Any]] = []
     is_clean = True
     for model in options.models:
-        work = Work("check", model, None, options=arguments, overwrite=False, form="json", verbose=options.verbose)
+        request = Request(
+            "check", model, arguments, partial(render, form="json"), verbose=options.verbose, advice=ADVICE
+        )
         try:
-            answer = get_answer(work, options, is_supervised=is_supervised)
+            answer = get_answer(request, options, is_supervised=is_supervised)
         except SliceportError as error:
             say(str(error))
             results.append({"model": model, "error": str(error)})
         else:
-            results.append({"model": model, **json.loads(answer.text)})
+            results.append({"model": model, **json.loads(answer.rendered)})
             is_clean &= answer.exit_code == 0
             files |= answer.files
     if pages["html"] is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sliceport.checking import FAILING, KINDS, NodeFinding, Selection
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_input_shapes, parse_pairs, replace_open_sizes, shape_options
+from sliceport.commands.options import add_input_shapes, parse_pairs, shape_options
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding
 from sliceport.errors import unknown_name
 from sliceport.sandbox import progress
@@ -56,7 +56,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     from sliceport.report.model_explorer import node_data_of_check
 
     progress.say(f"checking {model}")
-    arguments = replace_open_sizes(model, options)
+    arguments = dict(options)
     # These two options are not arguments of `sliceport.check`.
     fail_on = arguments.pop("fail_on")
     node_data_file = arguments.pop("model_explorer", None)

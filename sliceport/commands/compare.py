@@ -12,7 +12,6 @@ from sliceport.commands.options import (
     add_inputs,
     format_descriptions,
     parse_names,
-    replace_open_sizes,
     run_options,
 )
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, repeat_for_defects
@@ -54,7 +53,7 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     from sliceport.report.text import report_summary, report_text
 
     progress.say(f"comparing the nodes of {model}")
-    report = compare(model, **replace_open_sizes(model, options))
+    report = compare(model, **options)
     return Outcome(
         is_clean=report.is_clean,
         summary=lambda: report_summary(report),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_inputs, format_descriptions, parse_seconds, run_options
@@ -15,10 +14,6 @@ from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, 
 from sliceport.errors import UsageError
 from sliceport.sandbox import progress
 from sliceport.search.report import DiffReport
-
-if TYPE_CHECKING:
-    from sliceport.probe.results import Reading
-    from sliceport.verdict.difference import Tolerance
 
 
 def _add_options(command: argparse.ArgumentParser) -> None:
@@ -41,6 +36,8 @@ def _add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    if _is_results(options.against):
+        _refuse_options_for_results(options)
     return {
         "on": options.on,
         "against": options.against,
@@ -91,8 +88,10 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     tolerances = {name: Tolerance(**measures) for name, measures in arguments.pop("tolerance", {}).items()}
     reading = None
     # `against` is an engine, a folder of recorded outputs, or the results.json of a probe.
-    if str(arguments["against"]).endswith(".json"):
-        reading = _read_results(model, arguments, tolerances)
+    if _is_results(arguments["against"]):
+        from sliceport.probe.results import read_results
+
+        reading = read_results(model, arguments["against"], inputs=arguments["inputs"], tolerance=tolerances)
         report = reading.report
     else:
         report = diff(model, **arguments, tolerance=tolerances)
@@ -120,18 +119,25 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     )
 
 
-def _read_results(model: str, options: Options, tolerances: Mapping[str, Tolerance]) -> Reading:
-    """Read the results of a probe. Refuse options that have no effect on results."""
-    from sliceport.probe.results import read_results
+def _is_results(against: str | None) -> bool:
+    """Return whether the value of --against is the results.json of a probe."""
+    return against is not None and against.endswith(".json")
 
-    titles = {name: f"--{name}" for name in ("on", "budget", "resume", "seed", "seeds")}
-    titles |= {"other": "the second model", "input_shapes": "--input-shapes", "open_sizes": "--input-shapes"}
-    # Two options need tests of their own: `open_sizes` may be given as 0, and `seeds` is 1 by default.
-    given = {**options, "open_sizes": options.get("open_sizes") is not None, "seeds": options.get("seeds", 1) != 1}
-    for name, title in titles.items():
-        if given.get(name):
-            raise UsageError(f"--against {options['against']} contains results of a probe, so leave out {title}.")
-    return read_results(model, options["against"], inputs=options["inputs"], tolerance=tolerances)
+
+def _refuse_options_for_results(options: argparse.Namespace) -> None:
+    """Refuse options that have no effect on the results of a probe."""
+    given = {
+        "--on": options.on,
+        "--budget": parse_seconds(options.budget, "--budget"),
+        "--resume": options.resume,
+        "--seed": options.seed,
+        "--seeds": options.seeds != 1,
+        "the second model": vars(options).get("other"),  # a batch has none
+        "--input-shapes": options.input_shapes,
+    }
+    for title, value in given.items():
+        if value:
+            raise UsageError(f"--against {options.against} contains results of a probe, so leave out {title}.")
 
 
 def _list_findings(report: DiffReport) -> list[Finding]:

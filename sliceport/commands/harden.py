@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import VERIFIERS, add_inputs, parse_names, replace_open_sizes, run_options
+from sliceport.commands.options import VERIFIERS, add_inputs, parse_names, run_options
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, outcome_of_change
 from sliceport.defects.profiles import FORMS, READINGS
 from sliceport.formats import all_targets, format_of, formats
@@ -56,7 +56,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.api import harden
 
     assert output is not None  # -o is required, because `COMMAND.writes` is "always"
-    result = harden(model, output, overwrite=overwrite, **replace_open_sizes(model, options))
+    result = harden(model, output, overwrite=overwrite, **options)
     return outcome_of_change(result, output, lambda: _list_changes(result.to_json()))
 
 

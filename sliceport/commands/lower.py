@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_feature_level, add_input_shapes, replace_open_sizes, shape_options
+from sliceport.commands.options import add_feature_level, add_input_shapes, shape_options
 from sliceport.commands.outcome import Options, Outcome, make_finding
 from sliceport.sandbox import progress
 
@@ -36,7 +36,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.report.text import program_summary, program_text
 
     progress.say(f"lowering {model}")
-    program = lower(model, **replace_open_sizes(model, options))
+    program = lower(model, **options)
     if output is not None:
         program.write(output, overwrite=overwrite)
     return Outcome(

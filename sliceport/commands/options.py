@@ -129,27 +129,6 @@ def shape_options(options: argparse.Namespace) -> dict[str, Any]:
     return {"input_shapes": shapes, "open_sizes": "primes" if word == "auto" else int(size)}
 
 
-def replace_open_sizes(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options without `open_sizes`, for a Python function that lacks this argument.
-
-    If `open_sizes` is set, `input_shapes` also gets the shape of each array in `inputs`, and a chosen shape for
-    each other input with open sizes.
-
-    Raises:
-        UsageError: The model does not declare the rank of an input, or no installed format reads the model.
-        ModelError: The model cannot be read.
-        MissingExtra: A package that reads the format is not installed.
-    """
-    arguments = dict(options)
-    open_sizes = arguments.pop("open_sizes", None)
-    if open_sizes is not None:
-        from sliceport.search.setup import read_shapes
-
-        arrays = arguments.get("inputs") or {}
-        arguments["input_shapes"] = read_shapes(model, arrays, arguments["input_shapes"], open_sizes)
-    return arguments
-
-
 def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
     """Rewrite the words of a command line so that argparse can parse options with several or optional values.
 

@@ -39,6 +39,7 @@ class Outcome:
         list_findings: Lists the faults of the model, or the changes to it.
         output: The main file or the folder that was written; None if nothing was written.
         files: The contents of further text files, by name. The command line writes them.
+        input_shapes: The shapes that `execute` chose for inputs with open sizes.
     """
 
     is_clean: bool
@@ -49,6 +50,7 @@ class Outcome:
     is_untested: bool = False
     output: Path | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def make_finding(

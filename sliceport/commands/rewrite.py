@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_inputs, format_descriptions, parse_names, replace_open_sizes, run_options
+from sliceport.commands.options import add_inputs, format_descriptions, parse_names, run_options
 from sliceport.commands.outcome import Options, Outcome, make_finding, outcome_of_change
 from sliceport.formats import formats
 
@@ -49,7 +49,7 @@ def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> 
     from sliceport.api import rewrite
 
     assert output is not None  # -o is required, because `COMMAND.writes` is "always"
-    result = rewrite(model, output, overwrite=overwrite, **replace_open_sizes(model, options))
+    result = rewrite(model, output, overwrite=overwrite, **options)
     return outcome_of_change(
         result,
         output,

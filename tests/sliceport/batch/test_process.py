@@ -252,6 +252,13 @@ def test_a_rewritten_model_is_kept_with_its_result(job: Job) -> None:
     assert output.is_file()
 
 
+def test_copy_of_a_model_at_a_url_is_not_kept_with_the_output(job: Job, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    task = Task("model", f"file://{GLU.as_posix()}")
+    done = process_model(replace(job, command="harden"), task, tmp_path, threading.Event())
+    assert os.listdir(Path(job.root, "outputs", done.key[:2], done.key)) == ["model.onnx"]
+
+
 def test_a_hardened_ir_has_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     """OpenVINO names new nodes by a count that goes on in a process, so we name them."""
     pytest.importorskip("openvino")
@@ -498,4 +505,4 @@ def test_a_process_that_is_told_to_end_says_nothing_of_the_model(job: Job, monke
     monkeypatch.setattr(supervisor, "call", call)
     monkeypatch.setattr(process_module, "_SHUTDOWN", 0)
     assert do(job, GLU).verdict == "clean"
-    assert called == ["_look_up", "_look_up", "_execute", "_execute"]
+    assert called == ["_look_up", "_look_up", "run_command", "run_command"]
