@@ -22,7 +22,7 @@ from sliceport.batch.sources import BadSource, expand_sources, is_in_shard
 from sliceport.batch.store import FOLDERS, Store, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
-from sliceport.commands.command import NAMES
+from sliceport.commands.command import NAMES, load
 from sliceport.errors import UsageError, unknown_name
 from sliceport.formats import formats
 
@@ -130,8 +130,7 @@ def list_models(batch: Batch) -> tuple[list[str], list[BadSource]]:
         UsageError: All sources are bad.
         MissingExtra: A package for a URL is not installed.
     """
-    needs_passes = batch.job.command == "rewrite"  # this command needs a format with passes
-    readable = [format_ for format_ in formats().values() if not needs_passes or any(format_.passes())]
+    readable = filter(load(batch.job.command).reads, formats().values())
     suffixes = [suffix for format_ in readable for suffix in format_.suffixes]
     root = batch.job.root
     folders = [root, *(f"{root.rstrip('/')}/{name}" for name in FOLDERS)]  # the results may lie among the sources

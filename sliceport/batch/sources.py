@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 
 from sliceport.batch.names import WILDCARD, encode_name, has_wildcards, is_url, with_slashes
@@ -207,35 +208,46 @@ class _Search:
         """Yield the files that a pattern matches, then a BadSource for each folder that cannot be read."""
         drive, path = os.path.splitdrive(pattern)
         parts = [part for part in path.split("/") if part not in ("", os.curdir)]
+        if any("**" in part and part != "**" for part in parts):
+            raise UsageError(f"source {pattern!r} is not a pattern ('**' must be a whole part between slashes).")
         fixed_count = next(i for i, part in enumerate(parts) if WILDCARD.search(part))
         start = drive + ("/" if path.startswith("/") else "") + "".join(f"{part}/" for part in parts[:fixed_count])
-        # Before Python 3.13, a `**` at the end matches only folders. The added `*` matches the files in them.
-        wild = [*parts[fixed_count:], "*"] if parts[-1] == "**" else parts[fixed_count:]
+        wild = [*parts[fixed_count:], *["*"] * (parts[-1] == "**")]  # `**` at the end matches the files in all folders
         suffixes = self.suffixes if wild[-1][-1] in "*?]" else ("",)  # a pattern such as `*.pb` has its own suffix
         finds_hidden = any(part.startswith(".") for part in wild)
+        results = list(self._match(start, wild, finds_hidden))
+        names = {result for result in results if isinstance(result, str) and result.endswith(suffixes)}
+        yield from sorted(filter(_is_file_or_unreadable, names))
+        yield from (result for result in results if isinstance(result, BadSource))
+
+    def _match(self, folder: str, parts: Sequence[str], finds_hidden: bool) -> Iterator[str | BadSource]:
+        """Yield the paths that match the parts of a pattern below a folder, and a BadSource for an unreadable folder.
+
+        `folder` is empty or ends with a slash. `**` does not follow links, which may lead in circles. It finds some
+        folders more than once.
+        """
+        part, *rest = parts
+        if part == "**":
+            yield from self._match(folder, rest, finds_hidden)
         try:
-            # Unlike `glob.glob`, `Path.glob` does not let `**` follow links, which may lead in circles.
-            names = {file.relative_to(start or os.curdir).as_posix() for file in Path(start).glob("/".join(wild))}
-        except ValueError as error:  # such as `**` next to other characters
-            raise UsageError(f"source {pattern!r} is not a pattern ({str(error).rstrip('.')}).") from None
-        for name in sorted(names):
-            is_hidden = not finds_hidden and any(part.startswith(".") for part in name.split("/"))
-            if is_hidden or not name.endswith(suffixes) or not _is_file_or_unreadable(start + name):
+            with os.scandir(folder or os.curdir) as entries:
+                names = [os.pardir] if part == os.pardir else [entry.name for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            yield _unreadable_folder(error)
+            return
+        for name in names:
+            path = folder + name
+            if (name.startswith(".") and not finds_hidden) or (part != "**" and not fnmatch(name, part)):
                 continue
-            folders = [start + folder.as_posix() for folder in list(Path(name).parents)[:-1]]  # below `start`
-            if not any(os.path.realpath(folder) in self.folders for folder in folders):
-                yield start + name
-        # `Path.glob` skips unreadable folders silently, so open each folder that it searches. `**` finds some folders
-        # more than once, and `expand_sources` drops the repeated results.
-        for depth in range(len(wild)):
-            base = Path(start or os.curdir)
-            for folder in base.glob("/".join(wild[:depth])) if depth else [base]:
-                is_hidden = not finds_hidden and any(part.startswith(".") for part in folder.relative_to(base).parts)
-                if os.path.isdir(folder) and not is_hidden and os.path.realpath(folder) not in self.folders:
-                    try:
-                        os.scandir(folder).close()
-                    except OSError as error:
-                        yield _unreadable_folder(error)
+            if not rest:
+                yield path
+            elif os.path.isdir(path) and os.path.realpath(path) not in self.folders:
+                if part != "**":
+                    yield from self._match(f"{path}/", rest, finds_hidden)
+                elif not os.path.islink(path):
+                    yield from self._match(f"{path}/", parts, finds_hidden)
 
 
 def _unreadable_folder(error: OSError) -> BadSource:

@@ -22,8 +22,7 @@ class Job:
         versions: The versions of all packages that compute something, by package.
         timeout: Seconds that the command may take for a model; None for no limit.
         memory: Bytes that each process of a model may allocate; None for no limit.
-        writes: Whether the files that the command can write are kept; those of `rewrite`, `harden` and `probe` always
-            are.
+        writes: Whether to keep files of a command that writes only if asked.
         retries: Whether models that failed before are tried again.
     """
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sliceport.cli import console
 from sliceport.cli.batch_progress import Progress
@@ -112,7 +111,7 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
     from sliceport.batch.task import Job
 
     arguments = command.read_options(options)
-    _check_names(arguments)
+    command.check_names(arguments)
     job = Job(
         command=command.name,
         root=options.output,
@@ -130,35 +129,6 @@ def _read_batch(options: argparse.Namespace, command: Command) -> Batch:
         shard=None if options.shard is None else parse_shard(options.shard),
         cluster=options.cluster,
     )
-
-
-def _check_names(arguments: dict[str, Any]) -> None:
-    """Check the feature level, and the names of executors, passes and optimizers, before any model is read.
-
-    Raises:
-        UsageError: A name or the feature level is not known, or a format or engine cannot be loaded.
-    """
-    from sliceport.directml.feature_levels import FeatureLevel
-    from sliceport.engines.registry import engines
-    from sliceport.errors import unknown_name
-    from sliceport.formats import formats
-
-    if "feature_level" in arguments:
-        FeatureLevel.parse(arguments["feature_level"])
-    installed = formats().values()
-    # The names are listed only if their option is given, because engines are slow to load.
-    choices: dict[str, tuple[str, Callable[[], Iterable[str]]]] = {
-        "executors": ("executor", lambda: [*(format_.reference[0] for format_ in installed), *engines()]),
-        "passes": ("pass", lambda: [name for format_ in installed for names in format_.passes() for name in names]),
-        "simplify": ("optimizer", lambda: [name for format_ in installed for name in format_.optimizers]),
-    }
-    for option, (kind, list_choices) in choices.items():
-        names = arguments.get(option)
-        if isinstance(names, list):  # None if the option is not given; `simplify` without names is a bool
-            allowed = list(dict.fromkeys(list_choices()))
-            for name in names:
-                if name not in allowed:
-                    raise unknown_name(kind, name, allowed)
 
 
 def _report(options: argparse.Namespace) -> int:

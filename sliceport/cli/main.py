@@ -7,12 +7,11 @@ a model whose process died; 130 ended by Ctrl-C; 143 ended by SIGTERM.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from sliceport import __version__
-from sliceport.cli import console, start
+from sliceport.cli import console
 from sliceport.cli.console import emit_json, say
 from sliceport.cli.parser import BAD_INPUT, Parser
 from sliceport.cli.work import add_command
@@ -30,17 +29,12 @@ COMMANDS = (
 """The commands in the order of the help. Each is a command on one model, or a module of this package."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code.
+def main(words: Sequence[str]) -> int:
+    """Run a command line in this process, unless a limit of time or memory needs a child. Return its exit code.
 
-    Args:
-        arguments: The words after the program's name; None for those of this process. If words are given, this process
-            does the work, unless a limit of time or memory needs a child process. If None is given, a child process
-            does the work on a model, and SIGINT or SIGTERM ends this process.
+    `words` are those after the program's name. For the command line of this process, see `sliceport.cli.start`.
     """
-    if arguments is None:
-        return start.main()
-    return run_command_line(list(arguments), is_supervised=False)
+    return run_command_line(list(words), is_supervised=False)
 
 
 def run_command_line(words: list[str], *, is_supervised: bool) -> int:
@@ -98,7 +92,3 @@ def make_parser(words: Sequence[str] = ()) -> Parser:
         else:
             import_module(f"sliceport.cli.{name}").add(commands)
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sliceport.commands.outcome import Options, Outcome
+from sliceport.formats import Format
 
 NAMES = ("check", "lower", "compare", "diff", "harden", "rewrite", "probe")
 """The names of the commands on one model. Each has a module in this package."""
@@ -35,6 +36,9 @@ class Command:
         writes: When the command writes a file for a model.
         output: The help of --output.
         output_flags: The spellings of --output.
+        check_names: Checks names in the options that depend on what is installed. Raises UsageError. A batch calls it
+            before it reads a model, because a wrong name would fail for each model.
+        reads: Returns whether the command can run on models of a format.
         name_output: Returns the name of the file or folder that the command writes for a model in a batch.
         has_pages: Whether the command line has options for pages, which `run` finds in `html` and `model_explorer`.
         verbose: The help of --verbose.
@@ -52,6 +56,8 @@ class Command:
     writes: Literal["always", "if asked", "never"] = "never"
     output: str = "the file to write the changed model to"
     output_flags: Sequence[str] = ("-o", "--output")
+    check_names: Callable[[Options], object] = lambda _: None
+    reads: Callable[[Format], bool] = lambda _: True
     name_output: Callable[[str, Options], str] = lambda *_: ""
     has_pages: bool = False
     verbose: str = "print more"

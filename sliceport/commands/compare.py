@@ -10,11 +10,14 @@ from sliceport.commands.command import Command
 from sliceport.commands.options import (
     add_feature_level,
     add_inputs,
+    check_names,
     format_descriptions,
     parse_names,
     run_options,
 )
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, repeat_for_defects
+from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.formats import formats
 from sliceport.sandbox import progress
 
 if TYPE_CHECKING:
@@ -32,10 +35,18 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     return {"executors": executors, "feature_level": options.feature_level} | run_options(options)
 
 
+def _check_names(options: Options) -> None:
+    from sliceport.engines.registry import engines
+
+    FeatureLevel.parse(options["feature_level"])
+    if options["executors"]:  # otherwise the engines, which are slow to load, are not needed
+        references = [format_.reference[0] for format_ in formats().values()]
+        check_names("executor", options["executors"], [*references, *engines()])
+
+
 def _format_executors() -> str:
     """Describe the executors of each model format: the engines that `--executors` accepts."""
     from sliceport.engines.registry import engines_for_nodes
-    from sliceport.formats import formats
 
     blocks = []
     for format_ in formats().values():
@@ -78,6 +89,7 @@ COMMAND = Command(
     add_options=_add_options,
     read_options=_read_options,
     run=_run,
+    check_names=_check_names,
     listing=_format_executors,
     modules=("sliceport.api", "sliceport.engines.comparison"),
 )

@@ -9,6 +9,7 @@ from typing import Any
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_feature_level, add_input_shapes, shape_options
 from sliceport.commands.outcome import Options, Outcome, make_finding
+from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.sandbox import progress
 
 
@@ -61,5 +62,6 @@ COMMAND = Command(
     run=_run,
     writes="if asked",
     output="also write program.json, files for DxDispatch, and an annotated model",
+    check_names=lambda options: FeatureLevel.parse(options["feature_level"]),
     name_output=lambda *_: "program",
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_inputs, format_descriptions, parse_names, run_options
+from sliceport.commands.options import add_inputs, check_names, format_descriptions, parse_names, run_options
 from sliceport.commands.outcome import Options, Outcome, make_finding, outcome_of_change
 from sliceport.formats import formats
 
@@ -33,6 +33,14 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
     # `options.simplify` is None without --simplify, and empty for --simplify without names.
     simplify = parse_names(options.simplify, "--simplify") if options.simplify else options.simplify is not None
     return {"passes": passes, "simplify": simplify, "verify": options.verify is not None} | run_options(options)
+
+
+def _check_names(options: Options) -> None:
+    installed = formats().values()
+    passes = [name for format_ in installed for names in format_.passes() for name in names]
+    check_names("pass", options["passes"] or (), passes)
+    if isinstance(options["simplify"], list):  # a bool without names
+        check_names("optimizer", options["simplify"], [name for each in installed for name in each.optimizers])
 
 
 def _list_passes() -> str:
@@ -69,6 +77,8 @@ COMMAND = Command(
     run=_run,
     model=("MODEL.onnx", "the model"),
     writes="always",
+    check_names=_check_names,
+    reads=lambda format_: any(format_.passes()),
     name_output=lambda *_: "model.onnx",
     verbose="also list the nodes that passes skip, and why",
     listing=_list_passes,

@@ -154,7 +154,8 @@ class TestInterruptions:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_a_signal_leaves_nothing_half_written(self, tmp_path: Path, models: Path, number: signal.Signals) -> None:
         code = (
-            "import signal, sys, time; from sliceport.directml import dxdispatch; from sliceport.cli.main import main\n"
+            "import signal, sys, time; from sliceport.directml import dxdispatch\n"
+            "from sliceport.cli.start import main\n"
             "from sliceport.sandbox import progress\n"
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whatever the tests were started with
             "def slow(*_): progress.announce('begun'); time.sleep(60)\n"

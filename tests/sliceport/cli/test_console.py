@@ -254,7 +254,7 @@ class TestNoise:
     PROGRAM = """
 import logging, os, sys, warnings
 from onnx_ops import lowering
-from sliceport.cli.main import main
+from sliceport.cli.start import main
 plain = lowering.read_any
 def read_any(path):
     os.write(1, b"printed\\n")

@@ -24,7 +24,7 @@ import os, signal, sys, time
 import sliceport.api
 from sliceport.sandbox import progress
 from sliceport.sandbox import supervisor
-from sliceport.cli.main import main
+from sliceport.cli.start import main
 from sliceport.sandbox.child import is_expendable, this_process
 from sliceport.sandbox.place import write_files
 real = sliceport.api.rewrite
@@ -183,7 +183,7 @@ def test_a_second_signal_does_not_disturb_the_clean_up(models: Path, tmp_path: P
 @pytest.mark.parametrize("begin", ["", "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"])
 def test_log_of_a_child_is_shown(models: Path, begin: str) -> None:
     """A process with threads does not fork its child."""
-    code = f"import sys, threading, time\n{begin}\nfrom sliceport.cli.main import main\nsys.exit(main())"
+    code = f"import sys, threading, time\n{begin}\nfrom sliceport.cli.start import main\nsys.exit(main())"
     words = [sys.executable, "-c", code, "compare", str(models / "rule_glu.onnx"), "-vv"]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
     assert "ValueInfoProto not found" in done.stderr
