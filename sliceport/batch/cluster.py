@@ -19,9 +19,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sliceport.batch.process import process_model
+from sliceport.batch.process import Runner, process_model
 from sliceport.batch.result import make_failure_row
-from sliceport.batch.runner import Runner
 from sliceport.batch.store import open_store
 from sliceport.batch.task import Done, Job, Task
 from sliceport.batch.versions import describe_difference, versions

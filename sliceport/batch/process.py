@@ -1,4 +1,4 @@
-"""The task of one model, done in a child process.
+"""Tasks on this machine: each of several threads runs one model after another, each in a child process.
 
 Every kind of runner calls `process_model` for each task. A child process of `sliceport.sandbox` does the work, so a
 model that crashes, hangs or runs out of memory harms no other model. The result is stored under the hash of everything
@@ -7,11 +7,12 @@ that it depends on, so that doing a task twice does no harm.
 
 from __future__ import annotations
 
+import queue
 import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -36,7 +37,7 @@ from sliceport.commands.command import load
 from sliceport.commands.execute import CommandFailed, Request, execute
 from sliceport.commands.outcome import Outcome
 from sliceport.errors import MissingExtra, SliceportError, UsageError, is_out_of_memory
-from sliceport.sandbox import supervisor
+from sliceport.sandbox import signals, supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildLost, ChildNotStarted, ChildTerminated, ChildTimedOut
 from sliceport.wording import describe_unforeseen
 
@@ -51,12 +52,64 @@ _MAX_LINES = 20
 """Number of lines that are kept of what a process wrote to stderr before it died."""
 
 
+Runner = Callable[[Job, Iterable[Task]], Generator[Done]]
+"""A function that does all tasks of a job in any order, and yields each outcome once.
+
+It reads only a few tasks ahead of the tasks that are done. If the generator is closed early, the processes of models
+under way are ended, and these models get no result. A SliceportError that it raises is about the run itself.
+"""
+
+
 class RunStopped(Exception):
     """The run was stopped while a model was under way."""
 
 
 class UnreadableResult(UsageError):
     """The results of a run cannot be read, which is not an error of a model."""
+
+
+def run_locally(job: Job, tasks: Iterable[Task], *, jobs: int, scratch: Path) -> Generator[Done]:
+    """Do tasks on this machine, `jobs` at a time, with temporary files in the local folder `scratch`; see `Runner`."""
+    results: queue.Queue[Done | BaseException | None] = queue.Queue()
+    remaining, lock, stop_event = iter(tasks), threading.Lock(), threading.Event()
+
+    def work() -> None:
+        """Do one task after another. Put None last, so that the loop below can count the threads that are done."""
+        try:
+            while not stop_event.is_set():
+                with lock:
+                    task = next(remaining, None)
+                if task is None:
+                    break
+                results.put(process_model(job, task, scratch, stop_event))
+        except BaseException as error:
+            results.put(error)
+        finally:
+            results.put(None)
+
+    threads: list[threading.Thread] = []
+    try:
+        for _ in range(jobs):
+            thread = threading.Thread(target=work, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system has no more threads for this process
+                message = f"--jobs {jobs}: only {len(threads)} can be under way at once ({error}); give fewer."
+                raise UsageError(message) from None
+            threads.append(thread)
+        working = jobs
+        while working:
+            result = signals.get_interruptibly(results)
+            if result is None:
+                working -= 1
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                yield result
+    finally:
+        supervisor.end_calls(stop_event)
+        for thread in threads:
+            thread.join()
 
 
 def process_model(job: Job, task: Task, scratch: Path, stop_event: threading.Event) -> Done:
@@ -83,12 +136,13 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
     identity = Identity("", task.location)  # `_look_up` finds the key
     limits: dict[str, Any] = {"memory": job.memory, "stop_event": stop_event}
     look_up_timeout = None if job.timeout is None else job.timeout + _PREPARATION  # for importing modules
+    look_up = partial(supervisor.call_with_retry, _look_up, job, task, folder, timeout=look_up_timeout, **limits)
+    output = folder / _OUTPUT
     try:
-        look_up = partial(supervisor.call_with_retry, _look_up, job, task, folder, timeout=look_up_timeout, **limits)
         identity, verdict = _repeat_if_terminated(look_up, stop_event)
         if verdict is not None:
             return Done(task.model, identity.key, verdict, cached=True)
-        request = _make_request(job, task, identity, folder / _OUTPUT)
+        request = _make_request(job, task, identity, output)
         answer = _repeat_if_terminated(partial(execute, request, timeout=job.timeout, **limits), stop_event)
     except UnreadableResult:  # the run cannot go on
         raise
@@ -99,17 +153,14 @@ def _run_task(job: Job, task: Task, folder: Path, stop_event: threading.Event) -
     except Exception as error:
         if isinstance(error, ChildDied | MemoryError) and stop_event.is_set():
             raise RunStopped from None
-        result = make_result(job.command, identity.path, folder / _OUTPUT, _describe_failure(job, error))
+        result = make_result(job.command, identity.path, output, _describe_failure(job, error))
         stderr = error.stderr.splitlines()[-_MAX_LINES:] if isinstance(error, ChildDied) else []
         is_caused_by_machine = isinstance(error, CommandFailed) and error.is_caused_by_machine
         if not identity.key or isinstance(error, ChildLost) or is_caused_by_machine:  # cannot be stored
             row = to_row(result | ({"stderr": stderr} if stderr else {}), task.model, identity.key)
             return Done(task.model, identity.key, row["verdict"], row=row)
-        return _store_result(job, task, identity, result["verdict"], encode_result(result), stderr=stderr)
-    verdict, data = answer.rendered
-    return _store_result(
-        job, task, identity, verdict, data, output=folder / _OUTPUT if answer.output is not None else None
-    )
+        return _store_result(job, task, identity, (result["verdict"], encode_result(result)), None, stderr)
+    return _store_result(job, task, identity, answer.rendered, None if answer.output is None else output, [])
 
 
 def _repeat_if_terminated(action: Callable[[], T], stop_event: threading.Event) -> T:
@@ -194,7 +245,7 @@ def _render(command: str, identity: Identity, folder: Path, outcome: Outcome) ->
         "result": outcome.to_json(),
     }
     if outcome.input_shapes:
-        parts["input_shapes"] = {name: list(shape) for name, shape in outcome.input_shapes.items()}
+        parts["input_shapes"] = outcome.input_shapes
     if outcome.output is not None:
         parts["output"] = f"{outputs_name(identity.key)}/{outcome.output.relative_to(folder).as_posix()}"
     return verdict, encode_result(make_result(command, identity.path, folder, parts))
@@ -202,37 +253,30 @@ def _render(command: str, identity: Identity, folder: Path, outcome: Outcome) ->
 
 def _describe_failure(job: Job, error: Exception) -> dict[str, Any]:
     """Build a dictionary for the result file of a model that failed, exceeded a limit or lost its process."""
-    details: dict[str, Any] = {"limits": {"timeout": job.timeout, "memory": job.memory}}  # for `_is_reusable`
+    if not isinstance(error, ChildDied | MemoryError):
+        message = str(error) if isinstance(error, SliceportError) else describe_unforeseen(error)
+        shapes = error.input_shapes if isinstance(error, CommandFailed) else {}
+        return {"verdict": "error", "message": message} | ({"input_shapes": shapes} if shapes else {})
+    verdict, message = "crash", f"its process {error}."
     if isinstance(error, ChildTimedOut):
-        return {"verdict": "timeout", "message": f"it {error}."} | details
-    if is_out_of_memory(error):  # checked before ChildDied, because `error` may be both
+        verdict, message = "timeout", f"it {error}."
+    elif is_out_of_memory(error):
         limit = "there is" if job.memory is None else f"its limit of {job.memory} bytes"
-        return {"verdict": "memory", "message": f"it allocates more memory than {limit}."} | details
-    if isinstance(error, ChildDied):
-        return {"verdict": "crash", "message": f"its process {error}."} | details
-    message = str(error) if isinstance(error, SliceportError) else describe_unforeseen(error)
-    parts: dict[str, Any] = {"verdict": "error", "message": message}
-    if isinstance(error, CommandFailed) and error.input_shapes:
-        parts["input_shapes"] = {name: list(shape) for name, shape in error.input_shapes.items()}
-    return parts
+        verdict, message = "memory", f"it allocates more memory than {limit}."
+    limits = {"timeout": job.timeout, "memory": job.memory}  # for `_is_reusable`
+    return {"verdict": verdict, "message": message, "limits": limits}
 
 
 def _store_result(
-    job: Job,
-    task: Task,
-    identity: Identity,
-    verdict: Verdict,
-    data: bytes,
-    *,
-    output: Path | None = None,
-    stderr: Sequence[str] = (),
+    job: Job, task: Task, identity: Identity, rendered: tuple[Verdict, bytes], output: Path | None, stderr: list[str]
 ) -> Done:
     """Store a result, the files in `output`, and the last lines of a process, unless the model has changed."""
-    store, key = open_store(job.root), identity.key
     if not identity.is_current():
         # The row has no key, because the key belongs to the content before the change.
         row = make_failure_row(job.command, "error", "it was changed while it was read.", task.model)
         return Done(task.model, "", "error", row=row)
+    store, key = open_store(job.root), identity.key
+    verdict, data = rendered
     if output is not None:
         store.put_folder(outputs_name(key), output)
     if stderr:

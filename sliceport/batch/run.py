@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from sliceport.batch.manifest import Manifest
 from sliceport.batch.names import is_url
+from sliceport.batch.process import Runner, run_locally
 from sliceport.batch.result import make_failure_row
 from sliceport.batch.row import Header
 from sliceport.batch.run_folder import Journal, Run, read_run, start_time, write_view
-from sliceport.batch.runner import Runner, run_locally
 from sliceport.batch.sources import BadSource, expand_sources, is_in_shard
 from sliceport.batch.store import FOLDERS, Store, open_store
 from sliceport.batch.summary import Summary

@@ -4,69 +4,64 @@ from __future__ import annotations
 
 import os
 import shutil
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, Protocol
 
+from sliceport.batch.file_systems import attempt, list_tree, make_error, open_file_system, to_url
 from sliceport.batch.names import is_url
 from sliceport.errors import UsageError
 from sliceport.sandbox.place import move
-from sliceport.sandbox.scratch import new_name, remove_abandoned
+from sliceport.sandbox.scratch import is_abandoned, new_name, remove_abandoned
 
 SCRATCH = "scratch"
 """The folder in which everything is written before it gets its name."""
 FOLDERS = ("results", "outputs", "runs", SCRATCH)
 """All folders that runs make in a store."""
+_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hf", "oci", "oss", "tos"}
+"""Protocols of stores in which a file is visible only after all of it has been written."""
 _MAX_TRIES = 100
 """Number of attempts to make a folder while other processes remove the empty folder around it."""
 
 
-class Store(ABC):
+class Store(Protocol):
     """Files by name, with `/` between folders. Each file is there whole or not at all, unless `append` writes it.
 
     Each method raises a UsageError if the store cannot be read or written.
 
     Attributes:
         root: The folder or URL.
+        scratch: The local folder in which new files are written before they move into the store.
     """
 
     root: str
+    scratch: Path
 
-    @abstractmethod
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, or None if it is missing."""
 
-    @abstractmethod
     def has(self, name: str) -> bool:
         """Return whether there is a file or folder of this name."""
 
-    @abstractmethod
     def names(self, folder: str) -> list[str]:
         """Return the sorted names of all files below a folder, with `folder/` in front; [] if the folder is missing."""
 
-    @abstractmethod
     def write(self, name: str, data: bytes) -> None:
         """Write a file, or replace it."""
 
-    @abstractmethod
     def put_file(self, name: str, local: Path) -> None:
         """Move or copy a local file into the store, and replace any file of the same name."""
 
-    @abstractmethod
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
 
-    @abstractmethod
     def append(self, name: str, data: bytes) -> bool:
         """Append to a file and return True, or write nothing and return False if this kind of store cannot append.
 
         While the file is written, readers may see only a part of the data.
         """
-
-    @abstractmethod
-    def scratch_folder(self) -> Path:
-        """Return the local folder in which new files are written before they move into the store."""
 
     def put_folder(self, name: str, local: Path) -> None:
         """Move or copy the files of a local folder into the store, and remove all other files from the folder `name`.
@@ -82,7 +77,7 @@ class Store(ABC):
 
     def new_scratch(self) -> Path:
         """Make a local folder for temporary files. Also remove the folders of killed processes of this machine."""
-        folder = self.scratch_folder() / new_name()
+        folder = self.scratch / new_name()
         try:
             _make_folder(folder)
             remove_abandoned(folder.parent)
@@ -99,15 +94,16 @@ class Store(ABC):
             folder.parent.rmdir()  # fails if the folder has files of other runs
         self.clean_up()
 
-    def clean_up(self) -> None:  # noqa: B027 - some stores never have such files
-        """Remove the temporary files that killed processes left outside `scratch_folder`."""
+    def clean_up(self) -> None:
+        """Remove the temporary files that killed processes left outside `scratch`."""
+        return  # some stores never have such files
 
 
 class Folder(Store):
     """A folder of the file system, which several machines may share."""
 
     def __init__(self, root: str) -> None:
-        self.root = root
+        self.root, self.scratch = root, Path(root, SCRATCH)
 
     def read(self, name: str) -> bytes | None:
         with self._translate_errors("read", name), suppress(FileNotFoundError, NotADirectoryError):
@@ -124,7 +120,7 @@ class Folder(Store):
         return []
 
     def write(self, name: str, data: bytes) -> None:
-        temporary = Path(self.root, SCRATCH, f"{new_name()}.tmp")
+        temporary = self.scratch / f"{new_name()}.tmp"
         try:
             with self._translate_errors("written", name):
                 _make_folder(temporary.parent)
@@ -160,9 +156,6 @@ class Folder(Store):
                     raise
         return True
 
-    def scratch_folder(self) -> Path:
-        return Path(self.root, SCRATCH)
-
     def _move(self, local: Path, name: str) -> None:
         target = Path(self.root, name)
         _make_folder(target.parent)
@@ -193,13 +186,113 @@ def _list_files(folder: Path) -> Iterator[str]:
 
 def _make_folder(folder: Path) -> None:
     """Make a folder and its parents. Try again if another process removes one of these folders meanwhile."""
-    for attempt in range(1, _MAX_TRIES + 1):
+    for tries in range(1, _MAX_TRIES + 1):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             return
         except (FileExistsError, FileNotFoundError):  # the folder or a parent was removed during `mkdir`
-            if attempt == _MAX_TRIES:
+            if tries == _MAX_TRIES:
                 raise
+
+
+class RemoteStore(Store):
+    """A store of results at a URL.
+
+    Raises:
+        UsageError: The protocol is not known.
+        MissingExtra: A package for such URLs is not installed.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root if root.endswith("://") else root.rstrip("/")
+        self.scratch = Path(tempfile.gettempdir(), f"sliceport-{SCRATCH}")
+        open_file_system(self.root)  # raises an error before the run
+
+    def read(self, name: str) -> bytes | None:
+        fs, path, url = self._open_and_locate(name)
+        try:
+            data: bytes = attempt("read", url, lambda: fs.cat_file(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return data
+
+    def has(self, name: str) -> bool:
+        fs, path, url = self._open_and_locate(name)
+        fs.invalidate_cache()  # fsspec would return old entries
+        return bool(attempt("read", url, lambda: fs.exists(path)))
+
+    def names(self, folder: str) -> list[str]:
+        fs, path, url = self._open_and_locate(folder)
+        fs.invalidate_cache()  # fsspec would return old entries
+        try:
+            files = attempt("listed", url, lambda: list_tree(fs, path))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(f"{folder}{file.removeprefix(path)}" for file in files)
+
+    def write(self, name: str, data: bytes) -> None:
+        self._put(name, lambda fs, target: fs.pipe_file(target, data))
+
+    def put_file(self, name: str, local: Path) -> None:
+        self._put(name, lambda fs, target: fs.put_file(str(local), target))
+
+    def remove(self, name: str) -> None:
+        fs, path, url = self._open_and_locate(name)
+        with suppress(FileNotFoundError):
+            attempt("removed", url, lambda: fs.rm_file(path))
+
+    def append(self, name: str, data: bytes) -> bool:  # noqa: ARG002 - object stores write whole files
+        return False
+
+    def clean_up(self) -> None:
+        """Try to remove files in `SCRATCH` whose process on this machine has ended, and the folder if it is empty."""
+        with suppress(UsageError):
+            names = self.names(SCRATCH)
+            abandoned = [name for name in names if is_abandoned(name.rpartition("/")[2])]
+            for name in abandoned:
+                self.remove(name)
+            fs, path, _ = self._open_and_locate(SCRATCH)
+            if len(abandoned) == len(names):  # `rmdir` of HDFS would also remove the files of other runs
+                with suppress(Exception):  # object stores have no folders
+                    fs.rmdir(path)
+
+    def _open_and_locate(self, name: str) -> tuple[Any, str, str]:
+        """Return the file system, and the path and URL of a file. Each process must open the file system for itself."""
+        fs, root = open_file_system(self.root)
+        path = f"{root.rstrip('/')}/{name}"
+        return fs, path, to_url(self.root, path)
+
+    def _put(self, name: str, write: Callable[[Any, str], Any]) -> None:
+        """Write a file, through a temporary file unless the store shows only whole files."""
+        fs, path, url = self._open_and_locate(name)
+        protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+        temporary = self._open_and_locate(f"{SCRATCH}/{new_name()}.tmp")[1]
+        try:
+            if _OBJECT_STORES.isdisjoint(protocols):
+                attempt("written", url, lambda: _write_via_temporary_file(fs, path, temporary, write))
+            else:
+                attempt("written", url, lambda: write(fs, path))
+        except (FileNotFoundError, NotADirectoryError) as error:  # `attempt` lets them pass, because `read` needs them
+            raise make_error("written", url, error) from error
+
+
+def _write_via_temporary_file(fs: Any, path: str, temporary: str, write: Callable[[Any, str], Any]) -> None:
+    """Write to a temporary file, then rename it. If the server refuses to replace a file, remove the old file first."""
+    fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+    fs.makedirs(temporary.rpartition("/")[0], exist_ok=True)
+    try:
+        write(fs, temporary)
+        try:
+            fs.mv(temporary, path)
+        except OSError:
+            if not fs.exists(path):
+                raise
+            fs.rm_file(path)
+            fs.mv(temporary, path)
+    except BaseException:
+        with suppress(Exception):
+            fs.rm_file(temporary)
+        raise
 
 
 def open_store(root: str) -> Store:
@@ -210,8 +303,6 @@ def open_store(root: str) -> Store:
         MissingExtra: `root` is a URL, and a package for such URLs is not installed.
     """
     if is_url(root):
-        from sliceport.batch.remote_store import RemoteStore
-
         return RemoteStore(root)
     if not root or "\0" in root:
         raise UsageError(f"{root!r} is not the name of a folder.")

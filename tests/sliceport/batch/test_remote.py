@@ -24,9 +24,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from sliceport.batch import file_systems
 from sliceport.batch.identity import identify
 from sliceport.batch.remote_models import download
-from sliceport.batch.remote_store import RemoteStore
 from sliceport.batch.sources import BadSource, expand_sources
-from sliceport.batch.store import Store, open_store
+from sliceport.batch.store import RemoteStore, Store, open_store
 from sliceport.batch.task import Job, Task
 from sliceport.errors import MissingExtra, UsageError
 from sliceport.formats import format_of
@@ -302,10 +301,10 @@ class TestStore:
             store.put_file("results.jsonl", tmp_path / "file")
             assert store.read("results.jsonl") == data
 
-    def test_only_the_root_travels(self, store: Store) -> None:
+    def test_only_root_and_scratch_travel(self, store: Store) -> None:
         store.write("a", b"x")
         again = pickle.loads(pickle.dumps(store))
-        assert vars(again) == {"root": store.root}
+        assert vars(again) == {"root": store.root, "scratch": store.scratch}
         assert again.read("a") == b"x"
 
     @pytest.mark.parametrize("when", ["begins", "ends"])
@@ -320,7 +319,7 @@ class TestStore:
         scratch = store.new_scratch() if when == "ends" else None
         for name in (f"{ended}.tmp", *others):
             put(f"{store.root}/scratch/{name}", b"half")
-        folder = store.scratch_folder() / ended
+        folder = store.scratch / ended
         folder.mkdir(parents=True)
         scratch = scratch or store.new_scratch()
         if when == "ends":

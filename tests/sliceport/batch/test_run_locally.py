@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sliceport.batch.runner import run_locally
+from sliceport.batch.process import run_locally
 from sliceport.batch.task import Job, Task
 from sliceport.errors import UsageError
 
