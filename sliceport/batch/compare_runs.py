@@ -72,7 +72,7 @@ class RunComparison:
 
     def count_common(self) -> int:
         """Return the number of models that are in both runs."""
-        return len({change.model for change in (*self.new, *self.fixed, *self.changed)}) + self.same
+        return len({change.model for changes in self.changes().values() for change in changes}) + self.same
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON data."""
@@ -81,16 +81,18 @@ class RunComparison:
             "versions": [{"package": name, "before": before, "after": after} for name, before, after in self.versions],
             "options": [{"option": name, "before": before, "after": after} for name, before, after in self.options],
             "summary": self.counts(),
-            "new": [asdict(change) for change in self.new],
-            "fixed": [asdict(change) for change in self.fixed],
-            "changed": [asdict(change) for change in self.changed],
+            **{kind: [asdict(change) for change in changes] for kind, changes in self.changes().items()},
             "added": self.added,
             "removed": self.removed,
         }
 
+    def changes(self) -> dict[str, list[ModelChange]]:
+        """Return the models of both runs that changed, by kind of change."""
+        return {"new": self.new, "fixed": self.fixed, "changed": self.changed}
+
     def counts(self) -> dict[str, int]:
         """Return the number of models by kind of change. A model with both new and fixed findings counts twice."""
-        counts = {name: len(getattr(self, name)) for name in ("new", "fixed", "changed")}
+        counts = {kind: len(changes) for kind, changes in self.changes().items()}
         return {**counts, "same": self.same, "added": len(self.added), "removed": len(self.removed)}
 
     def text(self, columns: int | None) -> str:
@@ -103,9 +105,7 @@ class RunComparison:
         kinds = [f"{count:,} {name}" for name, count in self.counts().items()]
         counts = f"{', '.join(kinds[:4])}; {', '.join(kinds[4:])}"  # added and removed models are in one run only
         parts.append("\n".join(wrap(f"{format_model_count(self.count_common())} in both runs: {counts}", columns)))
-        for title, changes in (("new", self.new), ("fixed", self.fixed), ("changed", self.changed)):
-            if changes:
-                parts.append(_format_changes(title, changes, columns))
+        parts += [_format_changes(kind, changes, columns) for kind, changes in self.changes().items() if changes]
         for title, models in (("added", self.added), ("removed", self.removed)):
             if models:
                 lines = [line for model in models[:MAX_LISTED] for line in wrap(f"  {printable(model)}", columns)]

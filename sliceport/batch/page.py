@@ -111,7 +111,7 @@ class _Data:
             "Verdict": {word: self.summary.verdicts[word] for word in VERDICTS if self.summary.verdicts[word]},
         }
         for part, tallies in self.summary.sorted_tallies():
-            groups[part.capitalize()] = {printable(name): tally.models for name, tally in tallies.items()}
+            groups[part.capitalize()] = {printable(tally.name): tally.models for tally in tallies}
         filters = [
             {"title": title, "names": list(models), "largest": max(models.values(), default=0)}
             for title, models in groups.items()
@@ -152,7 +152,7 @@ def _build_detail(row: Row) -> dict[str, Any]:
 def _changes_by_model(comparison: RunComparison) -> dict[str, list[str]]:
     """Map each model that is changed or added since the earlier run to its kinds of change."""
     kinds: dict[str, list[str]] = {}
-    for word, changes in (("new", comparison.new), ("fixed", comparison.fixed), ("changed", comparison.changed)):
+    for word, changes in comparison.changes().items():
         for change in changes:
             kinds.setdefault(change.model, []).append(word)
     return kinds | {model: ["added"] for model in comparison.added}

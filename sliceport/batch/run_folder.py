@@ -6,7 +6,6 @@ the models of the latest run, of the runs that were under way at the same time, 
 
 from __future__ import annotations
 
-import heapq
 import json
 import secrets
 import time
@@ -30,7 +29,7 @@ _INTERVAL = 30.0
 """Least seconds between two lines with the time. If a run at a URL is killed, lines after the last time are lost."""
 
 Entries = Mapping[str, str | Row]
-"""Each model of a journal, with the key of its result, or with its row if it has no result."""
+"""Each model of a journal, with the key of its result, or with its row if its result is not stored."""
 
 
 class Journal:
@@ -79,18 +78,17 @@ class Run:
     """The models of a run, as its journals list them.
 
     Attributes:
-        store: The folder of the results.
+        store: The folder of the results; the first one if the shards of the run lie in different folders.
         headers: The header of the run, then those of its other shards and of runs at the same time.
-        entries: The models. The last line about a model counts.
+        entries: The models, each with the folder of its result and an entry of a journal. The last line about a model
+            counts.
         unfinished: The number of models that the headers announce and no journal lists.
-        others: Shards of the same run in other folders.
     """
 
     store: Store
     headers: tuple[Header, ...]
-    entries: Entries
+    entries: Mapping[str, tuple[Store, str | Row]]
     unfinished: int = 0
-    others: tuple[Run, ...] = ()
 
     @property
     def header(self) -> Header:
@@ -103,12 +101,13 @@ class Run:
         Raises:
             UsageError: A result cannot be read.
         """
-        rows = (self._build_row(model, self.entries[model]) for model in sorted(self.entries))
-        yield from heapq.merge(rows, *(run.rows() for run in self.others), key=lambda row: row["model"])
+        for model in sorted(self.entries):
+            store, entry = self.entries[model]
+            yield self._read_row(store, model, entry) if isinstance(entry, str) else entry
 
     def describe_gap(self) -> str:
         """Return the progress of a partial run, as in `13 of 120 models, without shard 2/3`; "" for a complete run."""
-        done = sum(len(run.entries) for run in (self, *self.others))
+        done = len(self.entries)
         parts = [f"{done:,} of {done + self.unfinished:,} models"] if self.unfinished else []
         if missing := self._missing_shards():
             more = ", ..." * (len(missing) > MAX_LISTED)
@@ -127,15 +126,13 @@ class Run:
         count = counts.pop()
         return [shard for i in range(1, count + 1) if (shard := f"{i}/{count}") not in shards]
 
-    def _build_row(self, model: str, entry: str | Row) -> Row:
-        """Return the row of a model. `entry` is the key of its stored result, or the row itself if none is stored."""
-        if not isinstance(entry, str):
-            return entry
-        result = read_result(self.store, entry)
-        if result is not None:
-            stderr = read_stderr(self.store, entry) if result["verdict"] in DEATHS else []
-            return to_row(result | ({"stderr": stderr} if stderr else {}), model, entry)
-        return make_failure_row(self.header["command"], "lost", "its result is no longer there.", model, entry)
+    def _read_row(self, store: Store, model: str, key: str) -> Row:
+        """Return the row of a model whose result is stored under `key`."""
+        result = read_result(store, key)
+        if result is None:
+            return make_failure_row(self.header["command"], "lost", "its result is no longer there.", model, key)
+        stderr = read_stderr(store, key) if result["verdict"] in DEATHS else []
+        return to_row(result | ({"stderr": stderr} if stderr else {}), model, key)
 
 
 def read_run(store: Store, journal: str | None = None) -> Run:
@@ -156,9 +153,9 @@ def read_run(store: Store, journal: str | None = None) -> Run:
         journals.append((header, entries))
     if not journals:
         raise UsageError(f"'{store.root}' holds no run of sliceport batch.")
-    models: dict[str, str | Row] = {}
+    models: dict[str, tuple[Store, str | Row]] = {}
     for _, entries in reversed(journals):  # the first journal last, because its entries win
-        models |= entries
+        models |= {model: (store, entry) for model, entry in entries.items()}
     return Run(store, tuple(header for header, _ in journals), models, _count_unfinished(journals))
 
 
@@ -210,7 +207,8 @@ def join_shards(runs: Sequence[Run]) -> Run:
     if len(identities) > 1 or not are_distinct_shards(runs):
         roots = ", ".join(f"'{run.store.root}'" for run in runs)
         raise UsageError(f"{roots} are not the shards of one run, so they cannot be joined.")
-    return Run(runs[0].store, headers, runs[0].entries, sum(run.unfinished for run in runs), tuple(runs[1:]))
+    entries = {model: entry for run in runs for model, entry in run.entries.items()}
+    return Run(runs[0].store, headers, entries, sum(run.unfinished for run in runs))
 
 
 def _read_journals(store: Store, first: str | None = None) -> Iterator[tuple[Header, list[bytes]]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sliceport.batch.row import MAX_LISTED, VERDICTS, Row, Verdict, reasons_of
 from sliceport.report.table import printable, table, wrap
@@ -33,12 +33,12 @@ def format_model_count(count: int) -> str:
 _PARTS: tuple[Literal["reason", "operator", "engine", "defect"], ...] = ("reason", "operator", "engine", "defect")
 
 
-@dataclass
-class Tally:
-    """Numbers of models and findings that share a property."""
+class Tally(NamedTuple):
+    """A value of a part of findings, and the numbers of models and findings that have it."""
 
-    models: int = 0
-    findings: int = 0
+    name: str
+    models: int
+    findings: int
 
 
 @dataclass
@@ -49,8 +49,10 @@ class Summary:
     gap: str = ""
     """Progress of an incomplete run, such as `13 of 120 models` for 13 done models; empty for a complete run."""
     verdicts: Counter[str] = field(default_factory=Counter)
-    tallies: dict[str, dict[str, Tally]] = field(default_factory=lambda: {part: {} for part in _PARTS})
-    """For each part of a finding, the counts by its value."""
+    model_counts: dict[str, Counter[str]] = field(default_factory=lambda: {part: Counter() for part in _PARTS})
+    """For each part of a finding, the numbers of models by its value."""
+    finding_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The numbers of findings by a part and its value."""
     attention: list[tuple[str, Verdict, str]] = field(default_factory=list)
     """Model, verdict and message of at most 20 models that need attention, the worst first."""
 
@@ -67,14 +69,11 @@ class Summary:
         self.models += 1
         self.verdicts[row["verdict"]] += 1
         for part in _PARTS:
-            for value, count in Counter(finding[part] for finding in row["findings"] if finding[part]).items():
-                tally = self.tallies[part].setdefault(value, Tally())
-                tally.models += 1
-                tally.findings += count
-        # A failed model often has no findings. Then the cause of the failure is counted as a reason.
-        if not row["findings"]:
-            for reason in reasons_of(row):
-                self.tallies["reason"].setdefault(reason, Tally()).models += 1
+            values = [finding[part] for finding in row["findings"] if finding[part]]
+            self.model_counts[part].update(set(values))
+            self.finding_counts.update((part, value) for value in values)
+        if not row["findings"]:  # the cause of a failure is counted as a reason
+            self.model_counts["reason"].update(reasons_of(row))
         if row["verdict"] != "clean":
             entry = (row["model"], row["verdict"], row["message"])
             insort(self.attention, entry, key=lambda entry: (VERDICTS.index(entry[1]), entry))  # the worst first
@@ -89,10 +88,11 @@ class Summary:
             return 0
         return 1 if self.models == self.verdicts["clean"] + self.verdicts["finding"] else 2
 
-    def sorted_tallies(self) -> Iterator[tuple[str, dict[str, Tally]]]:
-        """Yield each field of findings, such as `operator`, with the counts of its values, the most frequent first."""
-        for part, tallies in self.tallies.items():
-            yield part, dict(sorted(tallies.items(), key=lambda item: (-item[1].models, -item[1].findings, item[0])))
+    def sorted_tallies(self) -> Iterator[tuple[str, list[Tally]]]:
+        """Yield each part of findings, such as `operator`, with the counts of its values, the most frequent first."""
+        for part, counts in self.model_counts.items():
+            tallies = [Tally(name, count, self.finding_counts[part, name]) for name, count in counts.items()]
+            yield part, sorted(tallies, key=lambda tally: (-tally.models, -tally.findings, tally.name))
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as JSON data, with at most 20 of the models that need attention."""
@@ -103,13 +103,7 @@ class Summary:
             "incomplete": self.gap or None,
             "exit_code": self.exit_code,
             "verdicts": {verdict: self.verdicts[verdict] for verdict in VERDICTS},
-            **{
-                f"{part}s": [
-                    {"name": name, "models": tally.models, "findings": tally.findings}
-                    for name, tally in tallies.items()
-                ]
-                for part, tallies in self.sorted_tallies()
-            },
+            **{f"{part}s": [tally._asdict() for tally in tallies] for part, tallies in self.sorted_tallies()},
             "attention": [
                 {"model": model, "verdict": verdict, "message": message} for model, verdict, message in self.attention
             ],
@@ -136,9 +130,8 @@ class Summary:
         return printable(f"{format_model_count(self.models)}: {', '.join(counts) or 'nothing to do'}")
 
 
-def _format_tallies(heading: str, tallies: dict[str, Tally], columns: int | None) -> str:
-    rows = [(heading, "models", "findings")]
-    rows += [(name, str(tally.models), str(tally.findings)) for name, tally in list(tallies.items())[:MAX_LISTED]]
+def _format_tallies(heading: str, tallies: Sequence[Tally], columns: int | None) -> str:
+    rows = [(heading, "models", "findings"), *([*map(str, tally)] for tally in tallies[:MAX_LISTED])]
     return "\n".join([table(rows, columns), *format_more(len(tallies) - MAX_LISTED)])
 
 

@@ -52,7 +52,7 @@ def _read_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -> Outcome:
     from sliceport.api import check
-    from sliceport.report.check import check_text, summarize
+    from sliceport.report.check import summarize
     from sliceport.report.model_explorer import node_data_of_check
 
     progress.say(f"checking {model}")
@@ -61,17 +61,15 @@ def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -
     fail_on = arguments.pop("fail_on")
     node_data_file = arguments.pop("model_explorer", None)
     report = check(model, **arguments)
-
-    def build_result() -> dict[str, object]:
-        return {"model": model, **report.to_json(model)}
-
+    data = report.to_json(model)
+    result = {"model": model, **data}
     return Outcome(
         is_clean=not any(each.kind in fail_on for each in report.findings),
-        summary=lambda: summarize(build_result()),
-        to_json=lambda: report.to_json(model),
-        text=lambda verbose, columns: check_text([build_result()], verbose=verbose, columns=columns, hint=False),
+        summary=lambda: summarize(result),
+        to_json=lambda: data,
+        text=lambda *_: summarize(result),  # the command line formats the findings of several models itself
         list_findings=lambda: [each for found in report.findings for each in _list_findings(found, report.selection)],
-        files={} if node_data_file is None else {node_data_file: node_data_of_check(build_result(), model)},
+        files={} if node_data_file is None else {node_data_file: node_data_of_check(result, model)},
     )
 
 

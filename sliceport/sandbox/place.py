@@ -263,7 +263,7 @@ def _rename_or_defer(placement: Placement) -> None:
     if _deferral is not None and _deferral.output == placement.pairs[-1][1]:  # the path that the user gave is last
         _deferral.placements.append(placement)
     else:
-        _rename(placement.pairs, placement.overwrite)
+        placement.commit()
 
 
 @dataclass(frozen=True)
