@@ -55,7 +55,7 @@ def _add_options(parser: Parser, command: Command) -> None:
     add_format(parser)
     add_verbose(parser, "print a line for each model on stderr")
     command.add_options(parser)
-    parser.listing = command.listing
+    parser.listing = command.list_choices
     parser.set_defaults(run=lambda options: _run_command(options, command))
 
 

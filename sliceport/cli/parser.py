@@ -17,8 +17,8 @@ Commands = Any
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are a `UsageError` of one line."""
 
-    listing: Callable[[], str] | None = None
-    """Returns the end of the help; None if the help has no such end."""
+    listing: Callable[[], str] = staticmethod(lambda: "")
+    """Returns the end of the help, which may be empty."""
 
     def add_subparsers(self, **options: Any) -> Commands:
         """Add the subparsers of commands. A command line without one of the commands prints the help."""
@@ -38,8 +38,8 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help, with the listing at its end."""
-        if self.listing is not None:
-            self.epilog = self.listing()
+        if epilog := self.listing():
+            self.epilog = epilog
             if self.formatter_class is argparse.HelpFormatter:  # it would join the lines of the listing
                 self.formatter_class = argparse.RawDescriptionHelpFormatter
         return super().format_help()

@@ -40,7 +40,7 @@ def add_command(commands: Commands, command: Command) -> None:
         overwritten = "OUT and the files that belong to it" if always else f"{pages}DIR if an earlier run wrote it"
         parser.add_argument("--overwrite", action="store_true", help=f"replace {overwritten}")
     command.add_options(parser)
-    parser.listing = command.listing
+    parser.listing = command.list_choices
     add_format(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print only the last line of the text")
     add_verbose(parser, command.verbose)

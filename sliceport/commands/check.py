@@ -14,63 +14,69 @@ from sliceport.errors import unknown_name
 from sliceport.sandbox import progress
 
 
-def _add_options(command: argparse.ArgumentParser) -> None:
-    add_input_shapes(command)
-    command.add_argument(
-        "--engines",
-        type=_parse_list,
-        metavar="NAMES",
-        help="engines to check for, such as onnxruntime-dml,openvino; default: the engines that sliceport is tested "
-        "with (-v lists them); 'all' adds engines whose defects are known only from reports of users",
-    )
-    help_ = "versions of engines, as in openvino=2025.2; defects that they lack are left out; default: the installed "
-    help_ += "version of each engine or, if it is not installed, the newest one that the table of defects has"
-    command.add_argument("--engine-versions", type=_parse_list, default=[], metavar="NAME=VERSION", help=help_)
-    help_ = (
-        f"kinds of findings that lead to exit status 1, of {','.join(KINDS)}; default {','.join(FAILING)}: a fragile "
-    )
-    help_ += "node is right for the sizes that most models run with"
-    command.add_argument("--fail-on", type=_parse_list, default=list(FAILING), metavar="KINDS", help=help_)
+class Check(Command):
+    """The command `check`."""
+
+    name = "check"
+    help = "find nodes that are invalid, fragile, or that an engine gets wrong"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        add_input_shapes(parser)
+        parser.add_argument(
+            "--engines",
+            type=_parse_list,
+            metavar="NAMES",
+            help="engines to check for, such as onnxruntime-dml,openvino; default: the engines that sliceport is "
+            "tested with (-v lists them); 'all' adds engines whose defects are known only from reports of users",
+        )
+        help_ = "versions of engines, as in openvino=2025.2; defects that they lack are left out; default: the "
+        help_ += (
+            "installed version of each engine or, if it is not installed, the newest one that the table of defects has"
+        )
+        parser.add_argument("--engine-versions", type=_parse_list, default=[], metavar="NAME=VERSION", help=help_)
+        help_ = f"kinds of findings that lead to exit status 1, of {','.join(KINDS)}; default {','.join(FAILING)}: a "
+        help_ += "fragile node is right for the sizes that most models run with"
+        parser.add_argument("--fail-on", type=_parse_list, default=list(FAILING), metavar="KINDS", help=help_)
+
+    def read_options(self, options: argparse.Namespace) -> dict[str, Any]:
+        """Return the arguments of `sliceport.check`, and the kinds of --fail-on."""
+        versions = parse_pairs(options.engine_versions, "engine version", "ENGINE=VERSION, as in openvino=2025.2")
+        # `Selection` refuses a wrong engine or version before a model is read. Its result is not used.
+        Selection(None if options.engines is None else tuple(options.engines), versions)
+        for kind in options.fail_on:
+            if kind not in KINDS:
+                raise unknown_name("kind", kind, KINDS)
+        arguments = {"engines": options.engines, "engine_versions": versions, "fail_on": options.fail_on}
+        return arguments | shape_options(options)
+
+    def run(self, model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
+        from sliceport.api import check
+        from sliceport.report.check import summarize
+        from sliceport.report.model_explorer import node_data_of_check
+
+        progress.say(f"checking {model}")
+        arguments = dict(options)
+        # These two options are not arguments of `sliceport.check`.
+        fail_on = arguments.pop("fail_on")
+        node_data_file = arguments.pop("model_explorer", None)
+        report = check(model, **arguments)
+        data = report.to_json(model)
+        result = {"model": model, **data}
+        return Outcome(
+            is_clean=not any(each.kind in fail_on for each in report.findings),
+            summary=lambda: summarize(result),
+            to_json=lambda: data,
+            text=lambda *_: summarize(result),  # the command line formats the findings of several models itself
+            list_findings=lambda: [
+                each for found in report.findings for each in _list_findings(found, report.selection)
+            ],
+            files={} if node_data_file is None else {node_data_file: node_data_of_check(result, model)},
+        )
 
 
 def _parse_list(text: str) -> list[str]:
     """Split a list at its commas. The list may be empty: with `--fail-on=`, no finding leads to exit status 1."""
     return [part for part in text.split(",") if part]
-
-
-def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `sliceport.check`, and the kinds of --fail-on."""
-    versions = parse_pairs(options.engine_versions, "engine version", "ENGINE=VERSION, as in openvino=2025.2")
-    # `Selection` refuses a wrong engine or version before a model is read. Its result is not used.
-    Selection(None if options.engines is None else tuple(options.engines), versions)
-    for kind in options.fail_on:
-        if kind not in KINDS:
-            raise unknown_name("kind", kind, KINDS)
-    arguments = {"engines": options.engines, "engine_versions": versions, "fail_on": options.fail_on}
-    return arguments | shape_options(options)
-
-
-def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -> Outcome:
-    from sliceport.api import check
-    from sliceport.report.check import summarize
-    from sliceport.report.model_explorer import node_data_of_check
-
-    progress.say(f"checking {model}")
-    arguments = dict(options)
-    # These two options are not arguments of `sliceport.check`.
-    fail_on = arguments.pop("fail_on")
-    node_data_file = arguments.pop("model_explorer", None)
-    report = check(model, **arguments)
-    data = report.to_json(model)
-    result = {"model": model, **data}
-    return Outcome(
-        is_clean=not any(each.kind in fail_on for each in report.findings),
-        summary=lambda: summarize(result),
-        to_json=lambda: data,
-        text=lambda *_: summarize(result),  # the command line formats the findings of several models itself
-        list_findings=lambda: [each for found in report.findings for each in _list_findings(found, report.selection)],
-        files={} if node_data_file is None else {node_data_file: node_data_of_check(result, model)},
-    )
 
 
 def _list_findings(found: NodeFinding, selection: Selection) -> list[Finding]:
@@ -82,10 +88,4 @@ def _list_findings(found: NodeFinding, selection: Selection) -> list[Finding]:
     return [make_finding(kind, op, name, detail, engine=engine, defect=defect) for engine in engines]
 
 
-COMMAND = Command(
-    name="check",
-    help="find nodes that are invalid, fragile, or that an engine gets wrong",
-    add_options=_add_options,
-    read_options=_read_options,
-    run=_run,
-)
+COMMAND = Check()

@@ -24,54 +24,59 @@ if TYPE_CHECKING:
     from sliceport.engines.comparison import Comparison
 
 
-def _add_options(command: argparse.ArgumentParser) -> None:
-    add_feature_level(command)
-    command.add_argument("--executors", metavar="A,B", help="the executors to compare, separated by commas; see below")
-    add_inputs(command)
+class Compare(Command):
+    """The command `compare`."""
 
+    name = "compare"
+    help = "run slicing nodes on several engines, and compare the outputs bit for bit"
+    modules = ("sliceport.api", "sliceport.engines.comparison")
 
-def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    executors = parse_names(options.executors, "--executors")
-    return {"executors": executors, "feature_level": options.feature_level} | run_options(options)
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        add_feature_level(parser)
+        parser.add_argument(
+            "--executors", metavar="A,B", help="the executors to compare, separated by commas; see below"
+        )
+        add_inputs(parser)
 
+    def read_options(self, options: argparse.Namespace) -> dict[str, Any]:
+        executors = parse_names(options.executors, "--executors")
+        return {"executors": executors, "feature_level": options.feature_level} | run_options(options)
 
-def _check_names(options: Options) -> None:
-    from sliceport.engines.registry import engines
+    def check_names(self, options: Options) -> None:
+        from sliceport.engines.registry import engines
 
-    FeatureLevel.parse(options["feature_level"])
-    if options["executors"]:  # otherwise the engines, which are slow to load, are not needed
-        references = [format_.reference[0] for format_ in formats().values()]
-        check_names("executor", options["executors"], [*references, *engines()])
+        FeatureLevel.parse(options["feature_level"])
+        if options["executors"]:  # otherwise the engines, which are slow to load, are not needed
+            references = [format_.reference[0] for format_ in formats().values()]
+            check_names("executor", options["executors"], [*references, *engines()])
 
+    def list_choices(self) -> str:
+        """Describe the executors of each model format: the engines that `--executors` accepts."""
+        from sliceport.engines.registry import engines_for_nodes
 
-def _format_executors() -> str:
-    """Describe the executors of each model format: the engines that `--executors` accepts."""
-    from sliceport.engines.registry import engines_for_nodes
+        blocks = []
+        for format_ in formats().values():
+            reference, description = format_.reference
+            engines = engines_for_nodes(format_.name).values()
+            others = {engine.name: engine.description for engine in engines if engine.name != reference}
+            lines = format_descriptions({reference: description} | others)
+            by_default = ", ".join(format_.default_executors)
+            blocks.append(f"executors of {format_.title} models,\nby default {by_default}:\n{lines}")
+        return "\n\n".join(blocks)
 
-    blocks = []
-    for format_ in formats().values():
-        reference, description = format_.reference
-        engines = engines_for_nodes(format_.name).values()
-        others = {engine.name: engine.description for engine in engines if engine.name != reference}
-        lines = format_descriptions({reference: description} | others)
-        by_default = ", ".join(format_.default_executors)
-        blocks.append(f"executors of {format_.title} models,\nby default {by_default}:\n{lines}")
-    return "\n\n".join(blocks)
+    def run(self, model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
+        from sliceport.api import compare
+        from sliceport.report.text import report_summary, report_text
 
-
-def _run(model: str, _output: Path | None, options: Options, _overwrite: bool) -> Outcome:
-    from sliceport.api import compare
-    from sliceport.report.text import report_summary, report_text
-
-    progress.say(f"comparing the nodes of {model}")
-    report = compare(model, **options)
-    return Outcome(
-        is_clean=report.is_clean,
-        summary=lambda: report_summary(report),
-        to_json=report.to_json,
-        text=lambda _, columns: report_text(report, columns=columns),
-        list_findings=lambda: [each for comparison in report.comparisons for each in _list_findings(comparison)],
-    )
+        progress.say(f"comparing the nodes of {model}")
+        report = compare(model, **options)
+        return Outcome(
+            is_clean=report.is_clean,
+            summary=lambda: report_summary(report),
+            to_json=report.to_json,
+            text=lambda _, columns: report_text(report, columns=columns),
+            list_findings=lambda: [each for comparison in report.comparisons for each in _list_findings(comparison)],
+        )
 
 
 def _list_findings(comparison: Comparison) -> list[Finding]:
@@ -83,13 +88,4 @@ def _list_findings(comparison: Comparison) -> list[Finding]:
     return repeat_for_defects(difference, [defect.id for defect in comparison.defects])
 
 
-COMMAND = Command(
-    name="compare",
-    help="run slicing nodes on several engines, and compare the outputs bit for bit",
-    add_options=_add_options,
-    read_options=_read_options,
-    run=_run,
-    check_names=_check_names,
-    listing=_format_executors,
-    modules=("sliceport.api", "sliceport.engines.comparison"),
-)
+COMMAND = Compare()

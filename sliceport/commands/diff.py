@@ -16,36 +16,109 @@ from sliceport.sandbox import progress
 from sliceport.search.report import DiffReport
 
 
-def _add_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--on", metavar="ENGINE", help="the engine to test; with B, the engine that runs A; see below")
-    command.add_argument(
-        "--against",
-        metavar="ENGINE",
-        help="the engine that computes the expected outputs; with B, the engine that runs B; or a folder of recorded "
-        "outputs; or a probe's results.json",
-    )
-    add_inputs(command)
-    command.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
-    help_ = "accepted difference of computed outputs, or of NAME; meeting one bound is enough; default: by element type"
-    command.add_argument("--tolerance", action="append", default=[], metavar="[NAME:]abs=X,rel=Y,ulp=Z", help=help_)
-    command.add_argument(
-        "--budget", default="0", metavar="S", help="seconds for comparison and search; 0 disables the limit"
-    )
-    help_ = "keep the results of runs in DIR; to continue after an interruption, repeat the command"
-    command.add_argument("--resume", metavar="DIR", help=help_)
+class Diff(Command):
+    """The command `diff`."""
 
+    name = "diff"
+    help = "compare whole models on two engines, and find the first node that differs"
+    model = ("A", "ONNX, or OpenVINO IR (.xml)")
+    other = "a second model, which should compute the same"
+    writes = "if asked"
+    output = (
+        "also write the outputs, report.json and, if outputs differ, the smallest model that differs, its data, "
+        "run.py and issue.md; with a probe's results, the next probe"
+    )
+    output_flags = ("-o", "--save")
+    has_pages = True
+    modules = ("sliceport.search.diff",)
 
-def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    if _is_results(options.against):
-        _refuse_options_for_results(options)
-    return {
-        "on": options.on,
-        "against": options.against,
-        "seeds": options.seeds,
-        "tolerance": dict(map(_parse_tolerance, options.tolerance)),
-        "budget": parse_seconds(options.budget, "--budget"),
-        "resume": options.resume,
-    } | run_options(options)
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--on", metavar="ENGINE", help="the engine to test; with B, the engine that runs A; see below"
+        )
+        parser.add_argument(
+            "--against",
+            metavar="ENGINE",
+            help="the engine that computes the expected outputs; with B, the engine that runs B; or a folder of "
+            "recorded outputs; or a probe's results.json",
+        )
+        add_inputs(parser)
+        parser.add_argument("--seeds", type=int, default=1, metavar="N", help="sets of random inputs to try; default 1")
+        help_ = (
+            "accepted difference of computed outputs, or of NAME; meeting one bound is enough; default: by element type"
+        )
+        parser.add_argument("--tolerance", action="append", default=[], metavar="[NAME:]abs=X,rel=Y,ulp=Z", help=help_)
+        parser.add_argument(
+            "--budget", default="0", metavar="S", help="seconds for comparison and search; 0 disables the limit"
+        )
+        help_ = "keep the results of runs in DIR; to continue after an interruption, repeat the command"
+        parser.add_argument("--resume", metavar="DIR", help=help_)
+
+    def read_options(self, options: argparse.Namespace) -> dict[str, Any]:
+        if _is_results(options.against):
+            _refuse_options_for_results(options)
+        return {
+            "on": options.on,
+            "against": options.against,
+            "seeds": options.seeds,
+            "tolerance": dict(map(_parse_tolerance, options.tolerance)),
+            "budget": parse_seconds(options.budget, "--budget"),
+            "resume": options.resume,
+        } | run_options(options)
+
+    def list_choices(self) -> str:
+        """Format the engines that run whole models, with their options."""
+        from sliceport.engines.registry import model_engines
+
+        lines = {}
+        for name, engine in model_engines().items():
+            lines[name] = f"{', '.join(engine.model_formats)}: {engine.description}"
+            if engine.options:
+                lines[name] += f" ({'; '.join(f'{key}={line}' for key, line in engine.options.items())})"
+        return f"engines, with options as in onnxruntime-cpu:level=basic:\n{format_descriptions(lines)}"
+
+    def run(self, model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
+        from sliceport.report.diff import diff_page, diff_summary, diff_text
+        from sliceport.report.model_explorer import node_data_of_diff
+        from sliceport.search.diff import diff
+        from sliceport.search.save import save
+        from sliceport.verdict.difference import Tolerance
+
+        progress.say(f"comparing {model}")
+        arguments = dict(options)
+        page_file, node_data_file = arguments.pop("html", None), arguments.pop("model_explorer", None)
+        tolerances = {name: Tolerance(**measures) for name, measures in arguments.pop("tolerance", {}).items()}
+        reading = None
+        # `against` is an engine, a folder of recorded outputs, or the results.json of a probe.
+        if _is_results(arguments["against"]):
+            from sliceport.probe.results import read_results
+
+            reading = read_results(model, arguments["against"], inputs=arguments["inputs"], tolerance=tolerances)
+            report = reading.report
+        else:
+            report = diff(model, **arguments, tolerance=tolerances)
+        if output is not None and reading is not None and reading.next_round is not None:
+            written = reading.next_round.write(output, overwrite=overwrite)
+            report = replace(report, notes=(*report.notes, written.text))
+        elif output is not None:
+            save(report, output, overwrite=overwrite)
+        files = {}
+        models = [str(name) for name in (model, arguments.get("other")) if name is not None]
+        if page_file is not None:
+            files[page_file] = diff_page(report, models)
+        if node_data_file is not None:
+            # The node data are for the first of two models if that one does not run, and otherwise for the last model.
+            files[node_data_file] = node_data_of_diff(report, models[0 if report.failed_model == "first model" else -1])
+        return Outcome(
+            is_clean=report.is_equal,
+            is_untested=report.is_untested,
+            summary=lambda: diff_summary(report),
+            to_json=report.to_json,
+            text=lambda _, columns: diff_text(report, columns),
+            list_findings=lambda: _list_findings(report),
+            output=output,
+            files=files,
+        )
 
 
 def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
@@ -61,62 +134,6 @@ def _parse_tolerance(text: str) -> tuple[str, dict[str, float]]:
     except (KeyError, ValueError):
         form = "[NAME:]abs=X,rel=Y,ulp=Z with at least one bound"
         raise UsageError(f"--tolerance must be written {form}, got {text!r}.") from None
-
-
-def _list_engines() -> str:
-    """Format the engines that run whole models, with their options."""
-    from sliceport.engines.registry import model_engines
-
-    lines = {}
-    for name, engine in model_engines().items():
-        lines[name] = f"{', '.join(engine.model_formats)}: {engine.description}"
-        if engine.options:
-            lines[name] += f" ({'; '.join(f'{key}={line}' for key, line in engine.options.items())})"
-    return f"engines, with options as in onnxruntime-cpu:level=basic:\n{format_descriptions(lines)}"
-
-
-def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
-    from sliceport.report.diff import diff_page, diff_summary, diff_text
-    from sliceport.report.model_explorer import node_data_of_diff
-    from sliceport.search.diff import diff
-    from sliceport.search.save import save
-    from sliceport.verdict.difference import Tolerance
-
-    progress.say(f"comparing {model}")
-    arguments = dict(options)
-    page_file, node_data_file = arguments.pop("html", None), arguments.pop("model_explorer", None)
-    tolerances = {name: Tolerance(**measures) for name, measures in arguments.pop("tolerance", {}).items()}
-    reading = None
-    # `against` is an engine, a folder of recorded outputs, or the results.json of a probe.
-    if _is_results(arguments["against"]):
-        from sliceport.probe.results import read_results
-
-        reading = read_results(model, arguments["against"], inputs=arguments["inputs"], tolerance=tolerances)
-        report = reading.report
-    else:
-        report = diff(model, **arguments, tolerance=tolerances)
-    if output is not None and reading is not None and reading.next_round is not None:
-        written = reading.next_round.write(output, overwrite=overwrite)
-        report = replace(report, notes=(*report.notes, written.text))
-    elif output is not None:
-        save(report, output, overwrite=overwrite)
-    files = {}
-    models = [str(name) for name in (model, arguments.get("other")) if name is not None]
-    if page_file is not None:
-        files[page_file] = diff_page(report, models)
-    if node_data_file is not None:
-        # The node data are for the first of two models if that one does not run, and otherwise for the last model.
-        files[node_data_file] = node_data_of_diff(report, models[0 if report.failed_model == "first model" else -1])
-    return Outcome(
-        is_clean=report.is_equal,
-        is_untested=report.is_untested,
-        summary=lambda: diff_summary(report),
-        to_json=report.to_json,
-        text=lambda _, columns: diff_text(report, columns),
-        list_findings=lambda: _list_findings(report),
-        output=output,
-        files=files,
-    )
 
 
 def _is_results(against: str | None) -> bool:
@@ -159,20 +176,4 @@ def _list_findings(report: DiffReport) -> list[Finding]:
     return findings
 
 
-COMMAND = Command(
-    name="diff",
-    help="compare whole models on two engines, and find the first node that differs",
-    add_options=_add_options,
-    read_options=_read_options,
-    run=_run,
-    model=("A", "ONNX, or OpenVINO IR (.xml)"),
-    other="a second model, which should compute the same",
-    writes="if asked",
-    output="also write the outputs, report.json and, if outputs differ, the smallest model that differs, its data, "
-    "run.py and issue.md; with a probe's results, the next probe",
-    output_flags=("-o", "--save"),
-    name_output=lambda *_: "diff",
-    has_pages=True,
-    listing=_list_engines,
-    modules=("sliceport.search.diff",),
-)
+COMMAND = Diff()

@@ -9,77 +9,75 @@ from typing import Any
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_inputs, check_names, format_descriptions, parse_names, run_options
 from sliceport.commands.outcome import Options, Outcome, make_finding, outcome_of_change
-from sliceport.formats import formats
+from sliceport.formats import Format, formats
 
 
-def _add_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--passes", metavar="A,B", help="the passes to run; see below")
-    command.add_argument(
-        "--simplify",
-        metavar="OPTIMIZERS",
-        help="also simplify all other nodes, with one or more optimizers of whole graphs (A,B); see below",
-    )
-    command.add_argument(
-        "--verify",
-        choices=("", "onnxruntime-cpu"),  # `normalize_words` writes --verify without an engine as `--verify=`
-        metavar="ENGINE",
-        help="compare the outputs of the old and the new model on onnxruntime's CPU provider",
-    )
-    add_inputs(command)
+class Rewrite(Command):
+    """The command `rewrite`."""
+
+    name = "rewrite"
+    help = "simplify the slicing of ONNX models"
+    model = ("MODEL.onnx", "the model")
+    writes = "always"
+    verbose = "also list the nodes that passes skip, and why"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--passes", metavar="A,B", help="the passes to run; see below")
+        parser.add_argument(
+            "--simplify",
+            metavar="OPTIMIZERS",
+            help="also simplify all other nodes, with one or more optimizers of whole graphs (A,B); see below",
+        )
+        parser.add_argument(
+            "--verify",
+            choices=("", "onnxruntime-cpu"),  # `normalize_words` writes --verify without an engine as `--verify=`
+            metavar="ENGINE",
+            help="compare the outputs of the old and the new model on onnxruntime's CPU provider",
+        )
+        add_inputs(parser)
+
+    def read_options(self, options: argparse.Namespace) -> dict[str, Any]:
+        passes = parse_names(options.passes, "--passes")
+        # `options.simplify` is None without --simplify, and empty for --simplify without names.
+        simplify = parse_names(options.simplify, "--simplify") if options.simplify else options.simplify is not None
+        return {"passes": passes, "simplify": simplify, "verify": options.verify is not None} | run_options(options)
+
+    def check_names(self, options: Options) -> None:
+        installed = formats().values()
+        passes = [name for format_ in installed for names in format_.passes() for name in names]
+        check_names("pass", options["passes"] or (), passes)
+        if isinstance(options["simplify"], list):  # a bool without names
+            check_names("optimizer", options["simplify"], [name for each in installed for name in each.optimizers])
+
+    def list_choices(self) -> str:
+        """Format the passes and optimizers of each model format. Passes that run by default come first."""
+        blocks = []
+        titles = ("passes, which all run by default", "passes that run only if named", "optimizers")
+        for format_ in formats().values():
+            lists = zip(titles, (*format_.passes(), format_.optimizers), strict=True)
+            blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in lists if lines]
+        return "\n\n".join(blocks).replace("`", "")  # a terminal does not format the names in backticks
+
+    def reads(self, format_: Format) -> bool:
+        return any(format_.passes())
+
+    def name_output(self, model: str, options: Options) -> str:
+        return "model.onnx"
+
+    def run(self, model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
+        from sliceport.api import rewrite
+
+        assert output is not None  # -o is required, because `COMMAND.writes` is "always"
+        result = rewrite(model, output, overwrite=overwrite, **options)
+        return outcome_of_change(
+            result,
+            output,
+            lambda: [
+                make_finding(kind, node["op"], node["node"], node["reason"])
+                for kind in ("contested", "invalid")
+                for node in result.to_json()[kind]
+            ],
+        )
 
 
-def _read_options(options: argparse.Namespace) -> dict[str, Any]:
-    passes = parse_names(options.passes, "--passes")
-    # `options.simplify` is None without --simplify, and empty for --simplify without names.
-    simplify = parse_names(options.simplify, "--simplify") if options.simplify else options.simplify is not None
-    return {"passes": passes, "simplify": simplify, "verify": options.verify is not None} | run_options(options)
-
-
-def _check_names(options: Options) -> None:
-    installed = formats().values()
-    passes = [name for format_ in installed for names in format_.passes() for name in names]
-    check_names("pass", options["passes"] or (), passes)
-    if isinstance(options["simplify"], list):  # a bool without names
-        check_names("optimizer", options["simplify"], [name for each in installed for name in each.optimizers])
-
-
-def _list_passes() -> str:
-    """Format the passes and optimizers of each model format. Passes that run by default come first."""
-    blocks = []
-    titles = ("passes, which all run by default", "passes that run only if named", "optimizers")
-    for format_ in formats().values():
-        lists = zip(titles, (*format_.passes(), format_.optimizers), strict=True)
-        blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in lists if lines]
-    return "\n\n".join(blocks).replace("`", "")  # a terminal does not format the names in backticks
-
-
-def _run(model: str, output: Path | None, options: Options, overwrite: bool) -> Outcome:
-    from sliceport.api import rewrite
-
-    assert output is not None  # -o is required, because `COMMAND.writes` is "always"
-    result = rewrite(model, output, overwrite=overwrite, **options)
-    return outcome_of_change(
-        result,
-        output,
-        lambda: [
-            make_finding(kind, node["op"], node["node"], node["reason"])
-            for kind in ("contested", "invalid")
-            for node in result.to_json()[kind]
-        ],
-    )
-
-
-COMMAND = Command(
-    name="rewrite",
-    help="simplify the slicing of ONNX models",
-    add_options=_add_options,
-    read_options=_read_options,
-    run=_run,
-    model=("MODEL.onnx", "the model"),
-    writes="always",
-    check_names=_check_names,
-    reads=lambda format_: any(format_.passes()),
-    name_output=lambda *_: "model.onnx",
-    verbose="also list the nodes that passes skip, and why",
-    listing=_list_passes,
-)
+COMMAND = Rewrite()
