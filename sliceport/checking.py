@@ -9,7 +9,7 @@ from typing import Any
 
 from sliceport.defects.defect import Defect, Divergence, Kind
 from sliceport.defects.engines import ALL_TITLES, REPORTED_TITLES
-from sliceport.errors import UsageError, unknown_name
+from sliceport.errors import UsageError, check_names
 from sliceport.wording.html_table import html_table
 from sliceport.wording.shell import join
 
@@ -74,10 +74,8 @@ class Selection:
     def __post_init__(self) -> None:
         families = {name.partition("-")[0] for name in ALL_TITLES}  # `openvino` is the family of `openvino-cpu`
         engines = [*ALL_TITLES, *sorted(families - {*ALL_TITLES})]
-        for names, choices in ((self.names or (), [*engines, ALL]), (self.versions, engines)):
-            for name in names:
-                if name not in choices:
-                    raise unknown_name("engine", name, choices)
+        check_names("engine", self.names or (), [*engines, ALL])
+        check_names("engine", self.versions, engines)
         for engine, version in self.versions.items():
             if not isinstance(version, str) or not version[:1].isdigit():
                 rule = "must be a text that begins with a number"

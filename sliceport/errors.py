@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -112,6 +112,14 @@ def unknown_name(kind: str, name: object, known: Sequence[str]) -> UsageError:
     nearest = get_close_matches(name, known, 1) if isinstance(name, str) else []
     hint = f", did you mean {nearest[0]!r}?" if nearest else ""
     return UsageError(f"{kind} {name!r} is not known{hint or ';'} known are {', '.join(known)}.")
+
+
+def check_names(kind: str, names: Iterable[object], known: Iterable[str]) -> None:
+    """Raise the UsageError of `unknown_name` for the first name that is not known."""
+    choices = list(dict.fromkeys(known))
+    for name in names:
+        if name not in choices:
+            raise unknown_name(kind, name, choices)
 
 
 @dataclass(frozen=True, slots=True)

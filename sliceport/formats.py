@@ -13,7 +13,7 @@ from sliceport.engines.engine import Engine, OperatorValidator
 from sliceport.engines.entry_points import load_entry_points
 from sliceport.engines.registry import engines_for_nodes
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
-from sliceport.errors import UsageError, unknown_name
+from sliceport.errors import UsageError, check_names
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
@@ -287,8 +287,8 @@ def choose_target(model: Any, output: Path | None, target: str | None) -> tuple[
     Raises:
         UsageError: `target` is unknown or does not fit the model, or no installed format reads the model or the output.
     """
-    if target is not None and target not in all_targets():
-        raise unknown_name("target", target, all_targets())
+    if target is not None:
+        check_names("target", [target], all_targets())
     model_format = format_of(model)
     name = os.fspath(model) if is_path(model) else ""
     candidates = [model_format] if output is None else [format_of(output), model_format]
@@ -319,9 +319,7 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
         names = (*format_.default_executors, *ready)
     option = spell("executors", "--executors")
     requested = read_names(names, option)
-    for name in requested:
-        if name != reference and name not in available:
-            raise unknown_name("executor", name, list(dict.fromkeys((reference, *available))))
+    check_names("executor", requested, (reference, *available))
     chosen = [available[name] for name in dict.fromkeys(requested) if name != reference]
     if not chosen:
         others = ", ".join(name for name in available if name != reference)

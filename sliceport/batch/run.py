@@ -23,7 +23,7 @@ from sliceport.batch.store import FOLDERS, Store, open_store
 from sliceport.batch.summary import Summary
 from sliceport.batch.task import Done, Job, Task
 from sliceport.commands.command import NAMES, load
-from sliceport.errors import UsageError, unknown_name
+from sliceport.errors import UsageError, check_names
 from sliceport.formats import formats
 
 _MIN_INTERVAL = 30.0
@@ -73,8 +73,7 @@ def run_batch(
         UsageError: The command does not exist, all sources are bad, or the cluster or the store of results fails.
         MissingExtra: A package for a URL or a cluster is not installed.
     """
-    if batch.job.command not in NAMES:
-        raise unknown_name("command", batch.job.command, NAMES)
+    check_names("command", [batch.job.command], NAMES)
     models, bad = list_models(batch)
     begin(len(models) + len(bad))
     store = open_store(batch.job.root)

@@ -84,8 +84,7 @@ def _run_command(options: argparse.Namespace, command: Command) -> int:
         for sentence in batch.manifest.describe_unused():
             say(sentence)
     say(f"wrote {options.output}")
-    _emit(finished.run, finished.summary, None, finished.summary.exit_code, options)
-    return finished.summary.exit_code
+    return _emit(finished.run, finished.summary, options, finished.summary.exit_code)
 
 
 def _print_models(batch: Batch, options: argparse.Namespace) -> int:
@@ -148,18 +147,19 @@ def _report(options: argparse.Namespace) -> int:
             say(f"the earlier run is incomplete: {gap}")
         summary = Summary.of(after.rows(), after.describe_gap())
         exit_code = 2 if gap or summary.gap else int(not comparison.is_clean)  # 2: a run is incomplete
-        _emit(after, summary, comparison, exit_code, options)
-        return exit_code
+        return _emit(after, summary, options, exit_code, comparison)
     run = runs[0] if len(runs) == 1 else join_shards(runs)
     summary = Summary.of(run.rows(), run.describe_gap())
-    _emit(run, summary, None, summary.exit_code, options)
-    return summary.exit_code
+    return _emit(run, summary, options, summary.exit_code)
 
 
 def _emit(
-    run: Run, summary: Summary, comparison: RunComparison | None, exit_code: int, options: argparse.Namespace
-) -> None:
-    """Write the page of --html, and print the summary. A comparison replaces the summary in text; JSON has both."""
+    run: Run, summary: Summary, options: argparse.Namespace, exit_code: int, comparison: RunComparison | None = None
+) -> int:
+    """Write the page of --html, print the summary, and return the exit code.
+
+    A comparison replaces the summary in text; JSON has both.
+    """
     if options.html is not None:
         from sliceport.batch.page import render_page
 
@@ -173,6 +173,7 @@ def _emit(
         if comparison is not None and summary.gap:  # the text of a summary has this line itself
             emit(f"incomplete: {summary.gap}")
         emit((summary if comparison is None else comparison).text(console.width()))
+    return exit_code
 
 
 def _parse_jobs(text: str) -> int:

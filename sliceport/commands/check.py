@@ -10,7 +10,7 @@ from sliceport.checking import FAILING, KINDS, NodeFinding, Selection
 from sliceport.commands.command import Command
 from sliceport.commands.options import add_input_shapes, parse_pairs, shape_options
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding
-from sliceport.errors import unknown_name
+from sliceport.errors import check_names
 from sliceport.sandbox import progress
 
 
@@ -43,9 +43,7 @@ class Check(Command):
         versions = parse_pairs(options.engine_versions, "engine version", "ENGINE=VERSION, as in openvino=2025.2")
         # `Selection` refuses a wrong engine or version before a model is read. Its result is not used.
         Selection(None if options.engines is None else tuple(options.engines), versions)
-        for kind in options.fail_on:
-            if kind not in KINDS:
-                raise unknown_name("kind", kind, KINDS)
+        check_names("kind", options.fail_on, KINDS)
         arguments = {"engines": options.engines, "engine_versions": versions, "fail_on": options.fail_on}
         return arguments | shape_options(options)
 

@@ -10,13 +10,13 @@ from sliceport.commands.command import Command
 from sliceport.commands.options import (
     add_feature_level,
     add_inputs,
-    check_names,
     format_descriptions,
     parse_names,
     run_options,
 )
 from sliceport.commands.outcome import Finding, Options, Outcome, make_finding, repeat_for_defects
 from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.errors import check_names
 from sliceport.formats import formats
 from sliceport.sandbox import progress
 

@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sliceport.arguments import read_seed
 from sliceport.directml.feature_levels import LATEST
-from sliceport.errors import UsageError, unknown_name
+from sliceport.errors import UsageError
 
 _SHAPE = re.compile(r".*:[^:/\\.]*|auto(=\d*)?", re.DOTALL)
 """Values of --input-shapes that cannot be a file: `auto`, or a shape with no dot or slash after the last colon."""
@@ -183,18 +183,6 @@ def parse_names(text: str | None, option: str) -> list[str] | None:
     if not names:
         raise UsageError(f"{option} lists no names; write names separated by commas, or leave the option out.")
     return names
-
-
-def check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Check that names are known. Messages call a name a `kind`.
-
-    Raises:
-        UsageError: A name is not known.
-    """
-    choices = list(dict.fromkeys(known))
-    for name in names:
-        if name not in choices:
-            raise unknown_name(kind, name, choices)
 
 
 def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

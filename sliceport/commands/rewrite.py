@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.commands.command import Command
-from sliceport.commands.options import add_inputs, check_names, format_descriptions, parse_names, run_options
+from sliceport.commands.options import add_inputs, format_descriptions, parse_names, run_options
 from sliceport.commands.outcome import Options, Outcome, make_finding, outcome_of_change
+from sliceport.errors import check_names
 from sliceport.formats import Format, formats
 
 

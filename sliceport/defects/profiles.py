@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sliceport.arguments import read_names
 from sliceport.defects.defect import Evidence
-from sliceport.errors import UsageError, unknown_name
+from sliceport.errors import UsageError, check_names
 from sliceport.wording import spell
 
 FORMS: Mapping[str, str] = {
@@ -63,9 +63,7 @@ def read_form_options(target: str, without: Sequence[str], read_as: str | None) 
         targets = ", ".join(PROFILES)
         raise UsageError(f"{option} is for the targets {targets}, and the target is {target}.")
     names = tuple(read_names(without, "without"))
-    for name in names:
-        if name not in FORMS:
-            raise unknown_name("form", name, list(FORMS))
-    if read_as is not None and read_as not in READINGS:
-        raise unknown_name("reading", read_as, list(READINGS))
+    check_names("form", names, FORMS)
+    if read_as is not None:
+        check_names("reading", [read_as], READINGS)
     return names

@@ -12,7 +12,7 @@ from sliceport.defects import directml, onnxruntime, openvino, validity
 from sliceport.defects.defect import Defect, version_key
 from sliceport.defects.engines import ALL_TITLES, PACKAGES, VERSIONS
 from sliceport.defects.reported import REPORTED
-from sliceport.errors import unknown_name
+from sliceport.errors import check_names, unknown_name
 
 SCHEMA_VERSION = 2
 
@@ -42,8 +42,7 @@ def defects_of(engine: str) -> tuple[Defect, ...]:
     Raises:
         UsageError: The engine is not a name of `ALL_TITLES`.
     """
-    if engine not in ALL_TITLES:
-        raise unknown_name("engine", engine, list(ALL_TITLES))
+    check_names("engine", [engine], ALL_TITLES)
     return tuple(defect for defect in DEFECTS if engine in defect.engines)
 
 

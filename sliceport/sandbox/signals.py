@@ -69,9 +69,12 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def shielded() -> Iterator[None]:
-    """Make the `stoppable` block around this block ignore signals, which are lost. Do not nest `shielded` blocks."""
+    """Make the `stoppable` block around this block ignore signals, which are lost. Do not nest `shielded` blocks.
+
+    Do nothing outside the main thread, because signals interrupt the main thread alone.
+    """
     global _is_shielded  # noqa: PLW0603 - a signal concerns the whole process
-    _is_shielded = True
+    _is_shielded = threading.current_thread() is threading.main_thread()
     try:
         yield
     finally:
