@@ -301,7 +301,7 @@ class TestStore:
             store.put_file("results.jsonl", tmp_path / "file")
             assert store.read("results.jsonl") == data
 
-    def test_only_root_and_scratch_travel(self, store: Store) -> None:
+    def test_store_pickles_only_its_root_and_scratch(self, store: Store) -> None:
         store.write("a", b"x")
         again = pickle.loads(pickle.dumps(store))
         assert vars(again) == {"root": store.root, "scratch": store.scratch}
