@@ -327,7 +327,7 @@ def test_messages_name_existing_files_without_their_folder_and_nodes_in_full() -
 
 def test_messages_name_no_scratch_folder(job: Job, tmp_path: Path) -> None:
     """The result cannot be verified, and the message names the output."""
-    np.save(tmp_path / "x.npy", np.zeros(3, np.float32))
+    np.save(tmp_path / "x.npy", np.zeros((1, 2, 5, 6), np.int64))
     job = replace(job, command="rewrite", options={"verify": True, "inputs": {"x": str(tmp_path / "x.npy")}})
     done = do(job, MODELS / "dynamo_half_rotary.onnx")
     assert done.verdict == "error"
