@@ -29,18 +29,18 @@ from sliceport.sandbox import supervisor
 from sliceport.sandbox.child_process import ChildDied, ChildLost
 
 _LIBRARY, *_STAND_INS = FOR_LINUX.libraries
-_E_NOTIMPL, _E_NOINTERFACE, _E_INVALIDARG = -0x7FFFBFFF, -0x7FFFBFFE, -0x7FF8FFA9  # signed, as C returns an HRESULT
-_FEATURES: dict[int, dict[int, int]] = {
-    0: {0: 1, 4: 3, 6: 1, 9: 40, 14: 2},  # OPTIONS: doubles, binding tier 3, UAV loads, 40 address bits, heap tier 2
-    1: {},  # ARCHITECTURE
-    2: {4: 0xC100},  # FEATURE_LEVELS: D3D_FEATURE_LEVEL_12_1, after a count and a pointer that the caller sets
-    7: {0: 0x66},  # SHADER_MODEL 6.6
-    8: {0: 1, 1: 32, 2: 32, 3: 1024, 5: 1},  # OPTIONS1: WaveOps, Int64ShaderOps
+_E_NOTIMPL, _E_NOINTERFACE = -0x7FFFBFFF, -0x7FFFBFFE  # signed, as C returns an HRESULT
+_FEATURES = {
+    0: {0: 1},  # OPTIONS: DoublePrecisionFloatShaderOps
+    2: {4: 0xC100},  # FEATURE_LEVELS: D3D_FEATURE_LEVEL_12_1
     23: {2: 1},  # OPTIONS4: Native16BitShaderOpsSupported
 }
-"""Answers of ID3D12Device::CheckFeatureSupport, by D3D12_FEATURE: the 32-bit words of each struct that are not 0."""
-_PROPERTY_SIZES = {2: 1, 3: 16, 11: 1, 12: 1, 13: 1}
-"""Sizes in bytes of adapter properties by DXCoreAdapterProperty; all other properties have 8 bytes."""
+"""Answers of ID3D12Device::CheckFeatureSupport, by D3D12_FEATURE: the 32-bit words of each struct to set.
+
+The library has set all other words: to 0, or to the highest shader model that it knows.
+"""
+_METHOD_COUNT = 100
+"""Methods of each COM object, more than ID3D12Device has, so that calls beyond them return E_NOTIMPL, not crash."""
 _MASK = 0xFFFFFFFF
 
 _METHOD = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
@@ -119,19 +119,23 @@ class Validator(OperatorFactory):
     """
 
     def __init__(self, library_folder: Path) -> None:
-        self._referenced: list[Any] = []  # ctypes does not keep objects alive that only C code points to
-        library = self._load(library_folder)
-        # The functions are GetNodeCount, CheckFeatureSupport, GetDeviceRemovedReason and GetAdapterLuid. The table is
-        # longer than the 44 methods of ID3D12Device, so that a call beyond them returns E_NOTIMPL and does not crash.
-        # Method 43 is GetAdapterLuid: there is one adapter, so any number is right.
-        device = _ComObject(100, {7: _return_1, 13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
-        self._referenced.append(device)
+        # IDXCoreAdapter: GetProperty and GetPropertySize
+        adapter = _ComObject({6: _get_adapter_property, 7: _get_adapter_property_size})
+        factory = _ComObject({4: lambda *args: _return_object(args[3], adapter)})  # GetAdapterByLuid
+        # DXCoreCreateAdapterFactory, whose arguments are an interface and an out pointer
+        create_factory = _METHOD(lambda *args: _return_object(args[1], factory))
+        # ID3D12Device: CheckFeatureSupport, GetDeviceRemovedReason, and GetAdapterLuid. There is one adapter, so any
+        # number is right.
+        device = _ComObject({13: _check_feature_support, 37: lambda *_: 0, 43: _return_1})
+        # ctypes does not keep objects alive that only C code points to.
+        self._referenced: list[Any] = [adapter, factory, create_factory, device]
+        library = self._load(library_folder, create_factory)
         # device, flags, minimum feature level, interface
         arguments = (device.address, 0, int(FeatureLevel.V1_0), IDML_DEVICE)
         super().__init__(create(library.DMLCreateDevice1, "DMLCreateDevice1", *arguments))
 
-    def _load(self, library_folder: Path) -> ctypes.CDLL:
-        """Load the library, which links to the stand-ins by their bare names.
+    def _load(self, library_folder: Path, create_factory: Any) -> ctypes.CDLL:
+        """Load the library, which links to the stand-ins by their bare names, and redirect its call for a factory.
 
         The stand-ins have no DT_SONAME, and glibc does not search their folder. But glibc takes a loaded library whose
         path equals the name, so each stand-in gets its bare name as its path while the library loads.
@@ -150,19 +154,8 @@ class Validator(OperatorFactory):
             for link_map, original_name in original_names:
                 link_map.l_name = original_name
         # After the loop, `stand_in` is the last of `_STAND_INS`, libdxcore.so.
-        _redirect(stand_in.DXCoreCreateAdapterFactory, self._make_factory_function())
+        _redirect(stand_in.DXCoreCreateAdapterFactory, create_factory)
         return library
-
-    def _make_factory_function(self) -> Any:
-        """Return a function to replace DXCoreCreateAdapterFactory."""
-        # GetProperty and GetPropertySize
-        properties: dict[int, _Method] = {6: _get_adapter_property, 7: _get_adapter_property_size}
-        # IsValid, IsAttributeSupported and IsPropertySupported return true.
-        adapter = _ComObject(16, {3: _return_1, 4: _return_1, 5: _return_1} | properties)
-        factory = _ComObject(16, {4: lambda *args: _return_object(args[3], adapter)})  # GetAdapterByLuid
-        function = _METHOD(lambda *args: _return_object(args[1], factory))  # args: an interface and an out pointer
-        self._referenced += [adapter, factory, function]
-        return function
 
 
 class _LinkMap(ctypes.Structure):
@@ -175,18 +168,15 @@ class _ComObject:
     """A COM object at `address` whose methods are Python functions. It lives as long as this value.
 
     Args:
-        size: Number of methods; a method without a function returns E_NOTIMPL.
-        methods: The functions by their positions in the table of methods.
+        methods: The functions by their positions in the table of methods. All other methods return E_NOTIMPL.
     """
 
-    def __init__(self, size: int, methods: dict[int, _Method]) -> None:
+    def __init__(self, methods: dict[int, _Method]) -> None:
         # QueryInterface, AddRef and Release
-        iunknown_methods: dict[int, _Method] = {0: _refuse_interface, 1: _return_1, 2: _return_1}
-        all_methods = iunknown_methods | methods
-        self._methods = [_METHOD(all_methods.get(i, lambda *_: _E_NOTIMPL)) for i in range(size)]
-        self._table = (ctypes.c_void_p * size)(
-            *(ctypes.cast(method, ctypes.c_void_p).value for method in self._methods)
-        )
+        all_methods: dict[int, _Method] = {0: _refuse_interface, 1: _return_1, 2: _return_1, **methods}
+        self._methods = [_METHOD(all_methods.get(i, lambda *_: _E_NOTIMPL)) for i in range(_METHOD_COUNT)]
+        addresses = (ctypes.cast(method, ctypes.c_void_p).value for method in self._methods)
+        self._table = (ctypes.c_void_p * _METHOD_COUNT)(*addresses)
         self._object = ctypes.c_void_p(ctypes.addressof(self._table))
         self.address = ctypes.addressof(self._object)
 
@@ -207,17 +197,11 @@ def _return_1(*_: int) -> int:
     return 1
 
 
-def _check_feature_support(this: int, feature: int, data: int, size: int) -> int:  # noqa: ARG001
+def _check_feature_support(this: int, feature: int, data: int, _: int) -> int:  # noqa: ARG001
     """Answer ID3D12Device::CheckFeatureSupport for a device that has the features in `_FEATURES`."""
-    feature, size = feature & _MASK, size & _MASK  # the upper half of the register of a 32-bit argument is undefined
-    words_by_index = _FEATURES.get(feature)
-    if words_by_index is None:
-        return _E_INVALIDARG
-    words = (ctypes.c_uint32 * (size // 4)).from_address(data)
-    if feature != 2:  # FEATURE_LEVELS begins with fields that the caller has set
-        ctypes.memset(data, 0, size)
-    for i in words_by_index.keys() & range(len(words)):
-        words[i] = words_by_index[i]
+    # The upper half of the register of a 32-bit argument is undefined.
+    for index, word in _FEATURES.get(feature & _MASK, {}).items():
+        ctypes.c_uint32.from_address(data + 4 * index).value = word
     return 0
 
 
@@ -228,8 +212,8 @@ def _get_adapter_property(this: int, name: int, size: int, data: int) -> int:  #
 
 
 def _get_adapter_property_size(this: int, name: int, out: int, _: int) -> int:  # noqa: ARG001
-    """Answer IDXCoreAdapter::GetPropertySize."""
-    ctypes.c_size_t.from_address(out).value = _PROPERTY_SIZES.get(name & _MASK, 8)  # `name` has 32 bits
+    """Answer IDXCoreAdapter::GetPropertySize, which the library calls only for a text, here an empty one."""
+    ctypes.c_size_t.from_address(out).value = 1
     return 0
 
 
