@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from sliceport.device import validator
-from sliceport.device.backend import HostBackend, Progress
 from sliceport.device.client import Device
 from sliceport.device.errors import DeviceError
-from sliceport.device.libraries import FOR_LINUX
+from sliceport.device.libraries import FOR_LINUX, find_package
+from sliceport.device.programs import Progress
 from sliceport.device.windows import Windows
 from sliceport.device.wine_root import WineRoot
 from sliceport.directml.operators import Slice1
@@ -30,14 +31,16 @@ _EXAMPLE = Slice1(_4_BY_4, _2_BY_2, 4, (0, 0, 0, 1), (1, 1, 4, 3), (1, 1, -2, 2)
 """Example 2 of DML_SLICE1_OPERATOR_DESC's page."""
 
 
-def backend() -> HostBackend:
+def backend() -> Windows | WineRoot:
     """Return the backend of this platform."""
     return Windows() if sys.platform == "win32" else WineRoot()
 
 
 def folder() -> Path:
-    """Return the folder of the installation. Each recipe has its own folder; see `HostBackend.hash_recipe`."""
-    return user_cache() / f"{_PREFIX}-{backend().hash_recipe()}"
+    """Return the folder of the installation. Each recipe, and each package of the libraries, has its own folder."""
+    ingredients = f"{find_package()[0]} {backend().recipe}"
+    # 12 digits tell recipes apart and keep the folder's name short.
+    return user_cache() / f"{_PREFIX}-{hashlib.sha256(ingredients.encode()).hexdigest()[:12]}"
 
 
 def other_folders() -> list[Path]:

@@ -7,12 +7,11 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sliceport.device.programs import run
+from sliceport.device.programs import Progress, run
 
 PACKAGE = "onnxruntime-directml"
 VERSION = "1.24.4"
@@ -85,7 +84,7 @@ FOR_LINUX = Wheel(
 )
 
 
-def install_libraries(home: Path, say: Callable[[str], None]) -> None:
+def install_libraries(home: Path, say: Progress) -> None:
     """Put DirectML and onnxruntime for Windows into a folder, with a note of their package and version.
 
     Raises:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 
 from sliceport.device.errors import DeviceError
+
+Progress = Callable[[str], None]
+"""Function that shows a line about the step that begins."""
 
 
 def host_file(name: str) -> Path:

@@ -15,14 +15,13 @@ import sys
 from pathlib import Path
 
 from sliceport.device import ways
-from sliceport.device.backend import HostBackend, Progress
 from sliceport.device.errors import DeviceError
 from sliceport.device.libraries import install_libraries
 from sliceport.device.packages import PackageIndex, find_mirror, unpack
-from sliceport.device.programs import host_file, run
+from sliceport.device.programs import Progress, host_file, run
 
 _RECIPE = 1
-"""Version of the recipe. Increase it when installations change in a way that `_ingredients` does not show."""
+"""Version of the recipe. Increase it when installations change in a way that `recipe` does not show."""
 _SUITE = "sid"
 _PACKAGES = ("mesa-vulkan-drivers", "libvkd3d1", "xvfb", "libfreetype6", "libxext6", "proot")
 # DirectML needs no dependencies of these packages.
@@ -52,8 +51,12 @@ _RENDERER = '\n[Software\\\\Wine\\\\Direct3D] 1700000000\n"renderer"="vulkan"\n'
 """Registry entry that keeps Wine from loading OpenGL, which is not installed."""
 
 
-class WineRoot(HostBackend):
-    """The backend of Linux."""
+class WineRoot:
+    """The backend of Linux: it installs the host program and runs it.
+
+    Attributes:
+        text: A short description for `status`.
+    """
 
     text = f"Wine, libvkd3d and lavapipe of Debian {_SUITE}"
 
@@ -73,7 +76,11 @@ class WineRoot(HostBackend):
         return folder / _HOME.lstrip("/")
 
     def command(self, folder: Path) -> list[str]:
-        """Return the command that runs the host program inside the root folder."""
+        """Return the command that runs the host program. When it ends, all processes that it started end.
+
+        Raises:
+            DeviceError: This machine cannot run the host program.
+        """
         return _command_inside(folder, "wine", "host.exe")
 
     def describe_isolation(self, folder: Path) -> dict[str, str]:
@@ -81,12 +88,21 @@ class WineRoot(HostBackend):
         way, refused = ways.choose(folder)
         return {"way": way or "none"} | {f"no {name}": reason for name, reason in refused.items()}
 
-    def _ingredients(self) -> str:
+    @property
+    def recipe(self) -> str:
+        """A text that changes whenever new installations get other content."""
         packages = (_SUITE, _PACKAGES, _PACKAGES_ALONE, _ABSENT, _COMPILER, _HEADERS, _LEFT_OUT_OF_COMPILER)
         return f"{_RECIPE} {packages} {_OPTIONS} {[host_file(name).read_text() for name in _SOURCES]}"
 
     def build(self, folder: Path, say: Progress) -> None:
-        """Install Wine and DirectML, build the host program, remove the compiler, and make a Wine prefix."""
+        """Install Wine and DirectML, build the host program, remove the compiler, and make a Wine prefix.
+
+        The folder must be empty. The installation must still work after the folder is moved.
+
+        Raises:
+            DeviceError: A step failed.
+            OSError: A file cannot be written.
+        """
         home, compiler = self.program_folder(folder), folder / "mingw"
         self._download_packages(folder, compiler, say)
         _write_system_files(folder)
