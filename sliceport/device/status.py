@@ -7,12 +7,14 @@ from typing import Any
 from sliceport import device
 from sliceport.device import install, validator
 from sliceport.device.libraries import read_package_spec
+from sliceport.diagnosis import Status
 from sliceport.sandbox.child_process import ChildLost
 
 
 def status() -> dict[str, Any]:
     """Return facts about the installation. `self_test` is "not run" unless DirectML is installed."""
     backend, folder = install.backend(), install.folder()
+    state, text = check_validator()
     report: dict[str, Any] = {
         "schema_version": 1,
         "installed": install.is_installed(),
@@ -22,7 +24,7 @@ def status() -> dict[str, Any]:
         "backend": backend.text,
         "packages": read_package_spec(backend.program_folder(folder)),
         "self_test": "not run",
-        "validator": describe_validator(),
+        "validator": f"failed: {text}" if state == "broken" else text,
     }
     if not report["installed"]:
         return report
@@ -36,15 +38,15 @@ def status() -> dict[str, Any]:
     return report
 
 
-def describe_validator() -> str:
-    """Return the title of the validator, or the reason why it cannot be used."""
+def check_validator() -> tuple[Status, str]:
+    """Return the state of the validator, with its title if it works, or else a reason."""
     if not install.is_validator_installed():
         lacking = validator.missing_requirement()
-        return "not installed" if lacking is None else f"cannot be installed here: {lacking}"
+        return "missing", "not installed" if lacking is None else f"cannot be installed here: {lacking}"
     try:
-        return validator.title(install.validator_folder())
+        return "ok", validator.title(install.validator_folder())
     except (device.DeviceError, ChildLost) as error:
-        return f"failed: {error}"
+        return "broken", str(error)
 
 
 def status_text(report: dict[str, Any]) -> str:

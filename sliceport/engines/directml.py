@@ -51,7 +51,7 @@ class DirectML:
         from sliceport.device.status import status
 
         report = status()
-        if report["installed"] and report["self_test"] == "passed":
+        if report["self_test"] == "passed":
             yield Diagnosis("DirectML", "ok", f"{report['packages']}, {report['backend']}, {report['adapter']}")
         elif report["installed"]:
             yield Diagnosis("DirectML", "broken", f"self-test {report['self_test']}", "run: sliceport directml status")

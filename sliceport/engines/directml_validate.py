@@ -41,20 +41,13 @@ class DirectMLValidate:
         return title
 
     def diagnose(self) -> Iterator[Diagnosis]:
-        """Yield whether DirectML's validator is installed and can be used."""
-        from sliceport.device import DeviceError, status, validator
-        from sliceport.sandbox.child_process import ChildLost
+        """Yield the state of DirectML's validator."""
+        from sliceport.device import status, validator
 
-        name = "DirectML's validator"
-        if not self.is_ready():
-            # Installing the validator is of no use on a machine that cannot run the library.
-            advice = "" if validator.missing_requirement() else _INSTALL
-            yield Diagnosis(name, "missing", status.describe_validator(), advice)
-            return
-        try:
-            yield Diagnosis(name, "ok", _validator_title())
-        except (DeviceError, ChildLost) as error:
-            yield Diagnosis(name, "broken", str(error))
+        state, detail = status.check_validator()
+        # Installing the validator is of no use on a machine that cannot run the library.
+        is_installable = state == "missing" and validator.missing_requirement() is None
+        yield Diagnosis("DirectML's validator", state, detail, _INSTALL if is_installable else "")
 
 
 @functools.cache
