@@ -11,14 +11,13 @@ import numpy.typing as npt
 
 from sliceport.device.errors import DeviceError
 
-_NUMPY = {
+_NAMES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
-    11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
+    11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16", 17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4_e2m1fn",
+    24: "float8_e8m0fnu", 25: "uint2", 26: "int2",
 }  # fmt: skip
-_ML_DTYPES = {
-    16: "bfloat16", 17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4",
-    22: "int4", 23: "float4_e2m1fn", 24: "float8_e8m0fnu", 25: "uint2", 26: "int2",
-}  # fmt: skip
+"""NumPy's names of the element types, from 16 on with ml_dtypes."""
 _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
 """Bits per element of the types with less than a byte."""
 
@@ -26,8 +25,7 @@ _BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
 @cache
 def _dtypes() -> dict[int, np.dtype[Any]]:
     """Map the numbers of element types to NumPy's types. Versions of ml_dtypes before 0.6 lack some types."""
-    packaged = {number: getattr(ml_dtypes, name) for number, name in _ML_DTYPES.items() if hasattr(ml_dtypes, name)}
-    return {number: np.dtype(kind) for number, kind in (_NUMPY | packaged).items()}
+    return {number: np.dtype(name) for number, name in _NAMES.items() if number < 16 or hasattr(ml_dtypes, name)}
 
 
 def dtype_of(number: int) -> np.dtype[Any]:

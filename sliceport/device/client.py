@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sliceport.device import protocol
 from sliceport.device.arrays import decode, encode
-from sliceport.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut, make_call_failed
+from sliceport.device.errors import CallFailed, DeviceError, HostDied, HostTimedOut
 from sliceport.device.session import NodeRun, StoredTensor
 from sliceport.directml.abi import Image
 from sliceport.directml.emulator import FILL
@@ -64,6 +64,7 @@ class Device:
         self._process: subprocess.Popen[bytes] | None = None
         self._memory: int | None = None  # a descriptor
         self._socket: socket.socket | None = None
+        self._opened = ExitStack()  # closes the three above
         self.retries = retries
         self.transient: list[str] = []
 
@@ -87,27 +88,13 @@ class Device:
         self._end_host()
 
     def _end_host(self, *, kill: bool = False) -> None:
-        """End the host program by closing its pipes. Kill it if it runs for 5 more seconds, or at once if `kill`."""
-        process, memory, files_socket = self._process, self._memory, self._socket
-        self._process = self._memory = self._socket = None
-        if memory is not None:
-            os.close(memory)
-        if files_socket is not None:
-            files_socket.close()
-        if process is None:
-            return
-        if kill:
+        """End the host program by closing its pipes, or kill it at once if `kill`."""
+        if self._process is not None and kill:
             # The thread of a request may still read from the pipes, and closing them would wait for the thread.
-            process.kill()
-            process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
-        try:
-            process.wait(5)  # seconds for the host program to end by itself
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            self._process.kill()
+            self._process.wait()
+        self._process = self._memory = self._socket = None
+        self._opened.close()
 
     def facts(self) -> dict[str, Any]:
         """Return the adapter, its shader model, DirectML's highest feature level and onnxruntime's version.
@@ -133,16 +120,12 @@ class Device:
             raise  # another call failed, such as D3D12CreateDevice
         return 0
 
-    def run(
-        self, operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None, *, byte_offset: int = 0
-    ) -> list[Bytes]:
-        """Run an operator.
+    def run(self, operator: Operator, data: Bytes, *, byte_offset: int = 0) -> list[Bytes]:
+        """Run an operator. Before the run, all bytes of its output buffers are `emulator.FILL`.
 
         Args:
             operator: The descriptor.
             data: The input's buffer, which must contain all elements of the tensor. Bytes after it may be left out.
-            outputs: Arrays with the initial contents of the output buffers. They are not changed. The size of each is
-                its tensor's TotalTensorSizeInBytes. By default all bytes are `emulator.FILL`.
             byte_offset: Start of the input tensor in its buffer, a multiple of 16.
 
         Returns:
@@ -154,8 +137,6 @@ class Device:
             DeviceError: The host program cannot be started, or the request is too large for it.
             InvalidDescriptor: `data` is too short for the input tensor, or a number does not fit its field.
         """
-        if outputs is None:
-            outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
         tensor = operator.input_tensor
         end = byte_offset + tensor.physical_size * tensor.data_type.bits // 8
         if data.size < end:
@@ -163,15 +144,10 @@ class Device:
         size = byte_offset + -(-tensor.total_tensor_size_in_bytes // 4) * 4  # a buffer has a multiple of 4 bytes
         padding = bytes(max(0, size - data.size))
         image = Image(operator)
-        request = {
-            "do": "run",
-            "operator": image.to_json(),
-            "input": size,
-            "offset": byte_offset,
-            "outputs": [int(before.size) for before in outputs],
-        }
-        _, reply = self._ask(request, [image.data, data[:size].data, padding, *(before.data for before in outputs)])
-        return np.split(np.frombuffer(reply, np.uint8), np.cumsum([before.size for before in outputs])[:-1])
+        operator_json, sizes = image.to_json(), [tensor.total_tensor_size_in_bytes for tensor in operator.outputs]
+        request = {"do": "run", "operator": operator_json, "input": size, "offset": byte_offset, "outputs": sizes}
+        _, reply = self._ask(request, [image.data, data[:size].data, padding, bytes([FILL]) * sum(sizes)])
+        return np.split(np.frombuffer(reply, np.uint8), np.cumsum(sizes)[:-1])
 
     def run_onnx(
         self,
@@ -323,8 +299,7 @@ class Device:
         if self._memory is not None:
             os.ftruncate(self._memory, 0)  # frees the memory of the payload
         if "error" in header:
-            failure = header["error"]
-            raise make_call_failed(failure["call"], failure["hresult"], failure["message"])
+            raise CallFailed(**header["error"])
         return header, reply
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -335,28 +310,43 @@ class Device:
         """
         environment, descriptors = self._environment, list[int]()
         try:
-            if sys.platform == "linux":  # Wine reads pipes slowly, and cannot open files outside of its root folder
-                self._memory = os.memfd_create("sliceport")
-                self._socket, host_socket = socket.socketpair()
-                descriptors = [self._memory, host_socket.detach()]
-                names = ("SLICEPORT_MEMORY", "SLICEPORT_SOCKET")
-                environment = environment | dict(zip(names, map(str, descriptors), strict=True))
-            return subprocess.Popen(  # noqa: S603 - the fixed command of the installation
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                env=environment,
-                pass_fds=descriptors,
-            )
+            with ExitStack() as opened:
+                if sys.platform == "linux":  # Wine reads pipes slowly, and cannot open files outside of its root folder
+                    self._memory = os.memfd_create("sliceport")
+                    self._opened.callback(os.close, self._memory)
+                    self._socket, host_socket = socket.socketpair()
+                    self._opened.enter_context(self._socket)
+                    opened.enter_context(host_socket)  # the host program has its own copy
+                    descriptors = [self._memory, host_socket.fileno()]
+                    names = ("SLICEPORT_MEMORY", "SLICEPORT_SOCKET")
+                    environment = environment | dict(zip(names, map(str, descriptors), strict=True))
+                process = subprocess.Popen(  # noqa: S603 - the fixed command of the installation
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
+                    env=environment,
+                    pass_fds=descriptors,
+                )
         except OSError as error:
             self._end_host()
             reason = error.strerror or error
             raise DeviceError(f"the DirectML host program {self._command[0]!r} cannot be started ({reason}).") from None
-        finally:
-            for descriptor in descriptors[1:]:  # the host program has its own copy of its socket
-                os.close(descriptor)
+        self._opened.callback(_end, process)
+        return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipes of a host program, which then ends by itself. Kill it if it still runs after 5 seconds."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _exchange(

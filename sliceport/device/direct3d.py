@@ -11,7 +11,6 @@ import struct
 import sys
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +37,8 @@ _MAX_COMPILED = 64
 
 _Binding = tuple[ComObject, int, int]
 """A buffer, the start of a tensor in it, and the size of the buffer."""
-
-
-@dataclass(frozen=True)
-class _Dispatchable:
-    """A compiled operator or the initializer of an operator.
-
-    Attributes:
-        dispatchable: The IDMLDispatchable.
-        needs: The result of `_binding_properties` for the dispatchable.
-        persistent: Memory that the initializer of a compiled operator has written. None for an operator that needs no
-            such memory, and for an initializer.
-    """
-
-    dispatchable: ComObject
-    needs: tuple[int, int, int]
-    persistent: ComObject | None
+_Dispatchable = tuple[ComObject, ComObject | None]
+"""A compiled operator with the memory that its initializer has written, if it needs any; or an initializer and None."""
 
 
 class Direct3DDevice(OperatorFactory):
@@ -123,7 +108,6 @@ class Direct3DDevice(OperatorFactory):
             if len(self._compiled) == _MAX_COMPILED:
                 self._compiled.clear()
             self._compiled[key] = self._compile(operator)
-        compiled = self._compiled[key]
         upload = self._create_buffer(len(data), _UPLOAD, _GENERIC_READ)
         ctypes.memmove(_map(upload), data, len(data))
         position = 0
@@ -135,7 +119,7 @@ class Direct3DDevice(OperatorFactory):
             bindings.append((buffer, 0 if bindings else offset, size))
             position += size
         # Recorded commands hold no references to the objects that they use, so `in_use` holds those of the dispatch.
-        in_use = self._dispatch(compiled, bindings[:1], bindings[1:])
+        in_use = self._dispatch(self._compiled[key], bindings[:1], bindings[1:])
         readback = self._create_buffer(sum(sizes[1:]), _READBACK, _COPY_DEST)
         position = 0
         for buffer, _, size in bindings[1:]:
@@ -150,22 +134,19 @@ class Direct3DDevice(OperatorFactory):
         """Create, compile and initialize an operator, given by the address of its DML_OPERATOR_DESC."""
         created = self.new_operator(operator)
         compiled = self.dml.create("CompileOperator", 9, created.address, 0, _COMPILED_OPERATOR)
-        needs = _binding_properties(compiled)
         operators = struct.pack("=Q", compiled.address)
         initializer = self.dml.create("CreateOperatorInitializer", 10, 1, operators, _INITIALIZER)
-        _, _, persistent_size = needs
-        persistent = self._create_buffer(persistent_size, _DEFAULT, _UNORDERED_ACCESS) if persistent_size else None
-        outputs = [(persistent, 0, persistent_size)] if persistent else []
-        prepared = _Dispatchable(initializer, _binding_properties(initializer), None)
-        in_use = self._dispatch(prepared, [], outputs)
+        _, _, size = _binding_properties(compiled)
+        persistent = self._create_buffer(size, _DEFAULT, _UNORDERED_ACCESS) if size else None
+        in_use = self._dispatch((initializer, None), [], [(persistent, 0, size)] if persistent else [])
         self._finish()
         del in_use  # must live until the commands have run
-        return _Dispatchable(compiled, needs, persistent)
+        return compiled, persistent
 
     def _dispatch(self, prepared: _Dispatchable, inputs: Sequence[_Binding], outputs: Sequence[_Binding]) -> list[Any]:
         """Record a dispatch that reads and writes buffers, and return the objects that must live until it has run."""
-        dispatchable = prepared.dispatchable
-        count, temporary_size, persistent_size = prepared.needs
+        dispatchable, persistent = prepared
+        count, temporary_size, persistent_size = _binding_properties(dispatchable)
         count = max(count, 1)  # a heap of descriptors must not be empty
         # D3D12_DESCRIPTOR_HEAP_DESC: CBV_SRV_UAV, the count, SHADER_VISIBLE
         heap = self._d3d.create("CreateDescriptorHeap", 14, struct.pack("=iIiI", 0, count, 1, 0), _HEAP)
@@ -177,8 +158,8 @@ class Direct3DDevice(OperatorFactory):
         temporary = self._create_buffer(temporary_size, _DEFAULT, _UNORDERED_ACCESS) if temporary_size else None
         if temporary is not None:
             _bind(table, 10, [(temporary, 0, temporary_size)])  # BindTemporaryResource
-        if prepared.persistent is not None:
-            _bind(table, 11, [(prepared.persistent, 0, persistent_size)])  # BindPersistentResource
+        if persistent is not None:
+            _bind(table, 11, [(persistent, 0, persistent_size)])  # BindPersistentResource
         for name, slot, buffers in (("BindInputs", 8, inputs), ("BindOutputs", 9, outputs)):
             if buffers:
                 _bind(table, slot, buffers, len(buffers))

@@ -29,6 +29,8 @@ class CallFailed(DeviceError):
         call: The function that failed.
         hresult: Its result, as an unsigned 32-bit number.
         message: The library's message, or an empty str.
+        kind: The kind of the `Failure` of a run: `adapter` if the adapter cannot compile the shader of a node, which
+            another adapter may compile, else `error`.
     """
 
     def __init__(self, call: str, hresult: int, message: str) -> None:
@@ -36,18 +38,7 @@ class CallFailed(DeviceError):
         text = f": {reason}" if reason else ""
         super().__init__(f"{call} failed with 0x{hresult:08x}{text}.")
         self.call, self.hresult, self.message = call, hresult, message
+        self.kind = "adapter" if "80004005 Call failed" in message else "error"  # only the message tells
 
     def __reduce__(self) -> tuple[type[CallFailed], tuple[str, int, str]]:
         return type(self), (self.call, self.hresult, self.message)  # pickle would pass only the text in `args`
-
-
-class NotCompiled(CallFailed):
-    """The adapter cannot compile the shader of a node, which another adapter may compile."""
-
-    kind = "adapter"
-    """The kind of the `Failure` of a run."""
-
-
-def make_call_failed(call: str, hresult: int, message: str) -> CallFailed:
-    """Return the error for a failed call. Only onnxruntime's message tells that a shader cannot be compiled."""
-    return (NotCompiled if "80004005 Call failed" in message else CallFailed)(call, hresult, message)

@@ -84,14 +84,16 @@ class Host:
         return facts, b""
 
     def _create(self, request: dict[str, Any], payload: bytes) -> Answer:
-        _memory, address = _relocate(request["operator"], payload)  # the memory must live during the call
+        operator = request["operator"]
+        _memory, address = relocate(bytearray(payload[: operator["size"]]), operator)  # it must live during the call
         # The operator is released at once, because the request only asks whether DirectML accepts it.
         self._device.new_operator(address)
         return {}, b""
 
     def _run(self, request: dict[str, Any], payload: bytes) -> Answer:
-        memory, address = _relocate(request["operator"], payload)
-        key, data = payload[: len(memory)], payload[len(memory) :]  # the bytes of the operator identify it
+        operator = request["operator"]
+        key, data = payload[: operator["size"]], payload[operator["size"] :]  # the bytes of the operator identify it
+        _memory, address = relocate(bytearray(key), operator)  # the memory must live during the call
         sizes = [request["input"], *request["outputs"]]  # sizes of the buffers in bytes
         return {}, self._device.run(key, address, data, sizes, request["offset"])
 
@@ -130,12 +132,6 @@ class Host:
         ]
         data = [ctypes.string_at(result.data_ptr(), size) for result, size in sized if size]
         return {"nodes": nodes, "outputs": outputs}, b"".join(data)
-
-
-def _relocate(image: Mapping[str, Any], payload: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
-    """Copy an operator from the start of a payload, and return its memory and the address of its DML_OPERATOR_DESC."""
-    memory = relocate(bytearray(payload[: image["size"]]), image["pointers"])
-    return memory, ctypes.addressof(memory) + image["desc"]
 
 
 def _import_onnxruntime() -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sliceport.directml.operators import Operator
@@ -152,33 +152,33 @@ class Image:
         return start
 
 
-def relocate(data: bytearray, pointers: Sequence[int]) -> ctypes.Array[ctypes.c_char]:
-    """Turn the offsets at the positions `pointers` of `data` into addresses, in place. Return the memory of `data`."""
+def relocate(data: bytearray, image: Mapping[str, Any]) -> tuple[ctypes.Array[ctypes.c_char], int]:
+    """Turn the offsets in the data of an `Image` into addresses, in place.
+
+    Return the memory of `data`, which must live as long as the addresses are used, and the address of the
+    DML_OPERATOR_DESC. `image` is the result of `Image.to_json`.
+    """
     memory = (ctypes.c_char * len(data)).from_buffer(data)
     base = ctypes.addressof(memory)
-    for position in pointers:
+    for position in image["pointers"]:
         ctypes.c_uint64.from_address(base + position).value += base
-    return memory  # the addresses are valid only while this array exists
+    return memory, base + image["desc"]
 
 
 class NativeOperator:
     """An operator in C memory. Its pointers stay valid as long as this object lives.
 
     Attributes:
+        address: The address of `desc`.
         desc: The DML_OPERATOR_DESC to pass by reference to CreateOperator.
         struct: The operator's own struct, to which `desc.Desc` points.
     """
 
     def __init__(self, operator: Operator) -> None:
         image = Image(operator)
-        self._memory = relocate(image.data, image.pointers)
-        self.desc = DML_OPERATOR_DESC.from_address(ctypes.addressof(self._memory) + image.desc)
+        self._memory, self.address = relocate(image.data, image.to_json())
+        self.desc = DML_OPERATOR_DESC.from_address(self.address)
         self.struct = STRUCTS[operator.schema.struct].from_address(self.desc.Desc)
-
-    @property
-    def address(self) -> int:
-        """Address of `desc`."""
-        return ctypes.addressof(self.desc)
 
 
 def to_native(operator: Operator) -> NativeOperator:
