@@ -15,7 +15,7 @@ import onnx
 from onnx_ops.infer.declared import Trust
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.model.views import Dims
-from sliceport.engines.sizes import choose_symbol_sizes
+from sliceport.engines.sizes import choose_sizes, sizes_of_symbols
 
 _LEADING, _OTHER = 7, 29
 """The first primes for open sizes of axis 0, and for others, in a trial. Few models are exported at these sizes."""
@@ -112,7 +112,9 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
 
         A symbol that is not in `fixed_sizes` gets `size`, or a prime of its own if `size` is None.
         """
-        trial = propagate(choose_symbol_sizes(first.input_dims, fixed_sizes, _LEADING, _OTHER, size))
+        primes = choose_sizes(first.input_dims, rule=(_LEADING, _OTHER, None), fixed=fixed_sizes)
+        sizes = sizes_of_symbols(first.input_dims, primes) | dict(fixed_sizes)
+        trial = propagate(sizes if size is None else dict.fromkeys(symbols, size))
         trial.contradicted &= first.unconfirmed
         trial.unconfirmed &= first.unconfirmed
         return trial

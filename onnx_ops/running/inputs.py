@@ -22,7 +22,7 @@ from onnx_ops.model.walk import all_nodes
 from sliceport.engines import inputs as random_inputs
 from sliceport.engines.engine import Array
 from sliceport.engines.inputs import DeclaredInput
-from sliceport.engines.sizes import InputShapes
+from sliceport.engines.sizes import InputShapes, sizes_of_symbols
 from sliceport.errors import DynamicSlice, InvalidSlice, UsageError
 
 _COPYING = {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Split", "Expand"}
@@ -63,13 +63,7 @@ def make_inputs(
     """
     replaceable_names = [value.name for value in list_replaceable_inputs(model)]
     all_shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
-    declared_dims = {value.name: dims_of(value.shape) or () for value in model.graph.inputs}
-    sizes: dict[Any, int] = {
-        dim: size
-        for name, shape in all_shapes.items()
-        for dim, size in zip(declared_dims.get(name, ()), shape, strict=False)
-        if isinstance(dim, str)
-    }
+    sizes = sizes_of_symbols({value.name or "": dims_of(value.shape) for value in model.graph.inputs}, all_shapes)
     declared = []
     for value in model.graph.inputs:
         name = value.name or ""

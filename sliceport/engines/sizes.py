@@ -25,14 +25,15 @@ Of 24 models with open sizes that were tried, most run with these. Smaller sizes
 and larger ones exceed some tables of positions. As many models run with a small batch as with a large one.
 """
 Rule = tuple[int, int, int | None]
-"""The arguments `leading`, `other` and `step` of `choose_sizes`."""
+"""The numbers `leading`, `other` and `step`; see `choose_sizes`."""
+_NONE: Mapping[str, Any] = MappingProxyType({})
 _SMALL_PRIMES: Rule = (3, 5, None)
 _ONES: Rule = (1, 1, 0)
 _ZEROS: Rule = (0, 0, 0)
 _PRIMES: Sequence[Rule] = ((FIRST_LEADING, FIRST_OTHER, None), _SMALL_PRIMES)
 _PRIMES_OF_ONE: Rule = (1, FIRST_OTHER, None)
 _USUAL = ((64, 32), (64, 0), (224, 0), (512, 0), (16000, 0), (640, 0), (1024, 0), (1760, 0), (320, 0), (8, 0))
-"""Usual sizes of images, of sound and of text: the arguments `other` and `step` of `choose_sizes`."""
+"""Usual sizes of images, of sound and of text: `other` and `step` of a `Rule`."""
 _MAX_RANK = 4
 """The largest rank that is tried for inputs of unknown rank."""
 _MAX_RELATIONS = 12
@@ -48,7 +49,7 @@ def fill_sizes(declared: DeclaredShapes, given: InputShapes, size: int) -> dict[
     >>> fill_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)}, 1)
     {'mask': (4, 1)}
     """
-    sizes: Mapping[Any, int] = _sizes_of_symbols(declared, given)
+    sizes: Mapping[Any, int] = sizes_of_symbols(declared, given)
     return {
         name: tuple(dim if isinstance(dim, int) else sizes.get(dim, size) for dim in shape)
         for name, shape in _open_shapes(declared, given).items()
@@ -74,7 +75,13 @@ def _open_shapes(declared: DeclaredShapes, given: InputShapes) -> dict[str, Sequ
     }
 
 
-def _sizes_of_symbols(declared: DeclaredShapes, given: InputShapes) -> dict[str, int]:
+def _rank_symbols(declared: DeclaredShapes) -> dict[str, int]:
+    """Map each symbol of the declared shapes to the number of axes of the last input that has the symbol."""
+    shapes = [shape for shape in declared.values() if shape]
+    return {dim: len(shape) for shape in shapes for dim in shape if isinstance(dim, str)}
+
+
+def sizes_of_symbols(declared: DeclaredShapes, given: InputShapes) -> dict[str, int]:
     """Return the sizes that the shapes in `given` imply for symbols of the declared shapes."""
     # Not strict: the lengths differ if the rank of an input is unknown.
     pairs = [pair for name, shape in given.items() for pair in zip(declared.get(name) or (), shape, strict=False)]
@@ -82,11 +89,7 @@ def _sizes_of_symbols(declared: DeclaredShapes, given: InputShapes) -> dict[str,
 
 
 def choose_sizes(
-    declared: DeclaredShapes,
-    given: InputShapes = MappingProxyType({}),
-    leading: int = FIRST_LEADING,
-    other: int = FIRST_OTHER,
-    step: int | None = None,
+    declared: DeclaredShapes, given: InputShapes = _NONE, rule: Rule = _PRIMES[0], fixed: Mapping[str, int] = _NONE
 ) -> dict[str, tuple[int, ...]]:
     """Return shapes for the inputs that have open axes.
 
@@ -97,23 +100,24 @@ def choose_sizes(
     Args:
         declared: The shapes that a model declares, by input.
         given: Shapes that the caller has set, by input. A size that they imply for a symbol also holds in other inputs.
-        leading: The first prime for open sizes of axis 0, and for symbols whose first occurrence is on axis 0. If it is
-            1 or `step` is given, all these sizes are equal to `leading`.
-        other: The first prime for all other open sizes.
-        step: If it is given, the open sizes other than `leading` are not primes: they are `other`, `other + step`, and
-            so on. The only axis of an input then counts as another axis than axis 0.
+        rule: Three numbers. `leading` is the first prime for open sizes of axis 0, and for symbols whose first
+            occurrence is on axis 0. If it is 1 or `step` is given, all these sizes are equal to `leading`. `other` is
+            the first prime for all other open sizes. If `step` is not None, these are not primes: they are `other`,
+            `other + step`, and so on. The only axis of an input then counts as another axis than axis 0.
+        fixed: Sizes of symbols.
 
     >>> choose_sizes({"x": ("batch", 3, None), "mask": ("batch", "2*batch + 1"), "y": (4,), "z": None})
     {'x': (2, 3, 23), 'mask': (2, 5)}
     >>> choose_sizes({"x": ("batch", 3), "mask": ("batch", None)}, {"x": (4, 3)})
     {'mask': (4, 23)}
-    >>> choose_sizes({"x": ("batch", 3, None, None)}, leading=1, other=64, step=32)
+    >>> choose_sizes({"x": ("batch", 3, None, None)}, rule=(1, 64, 32))
     {'x': (1, 3, 64, 96)}
     """
-    sizes = _sizes_of_symbols(declared, given)
+    leading, other, step = rule
+    sizes = sizes_of_symbols(declared, given) | dict(fixed)
     taken_primes = set(sizes.values())
     steps = count(other, step or 0)
-    symbols = [dim for shape in declared.values() for dim in shape or () if isinstance(dim, str)]
+    symbols = [*fixed, *_rank_symbols(declared)]
     plain_symbols = set(filter(str.isidentifier, symbols))
     formulas = {dim: formula for dim in symbols if (formula := _read_formula(dim, plain_symbols)) and dim not in sizes}
 
@@ -172,9 +176,7 @@ class SizeChoice:
     @property
     def chosen(self) -> dict[str, tuple[int, ...]]:
         """The shapes of inputs that have open sizes and are not in `given`."""
-        # One more input has the fixed sizes as its shape.
-        declared, given = {**self.declared, "": tuple(self.fixed)}, {**self.given, "": tuple(self.fixed.values())}
-        return choose_sizes(declared, given, *self.rule)
+        return choose_sizes(self.declared, self.given, self.rule, self.fixed)
 
     @property
     def shapes(self) -> dict[str, Sequence[int]]:
@@ -192,8 +194,7 @@ class SizeChoice:
         primes = [_SMALL_PRIMES if leading > 1 else (1, 5, None), _ONES]
         rules: Sequence[Rule] = primes if step is None else [(leading, 2 * other, step)]
         choices = [replace(self, rule=rule) for rule in rules if self.rule not in (rule, _ONES)]
-        shapes = [shape for shape in self.declared.values() if shape]
-        ranks = {dim: len(shape) for shape in shapes for dim in shape if isinstance(dim, str)}
+        ranks = _rank_symbols(self.declared)
         for formula in filter(None, (_read_formula(dim, set(ranks)) for dim in ranks)):
             past = max(_list_symbols(formula), key=lambda name: ranks.get(name, 0), default="")
             choices += [replace(self, fixed={past: 0})] * (past in ranks)
@@ -242,9 +243,8 @@ def _relate_symbols(declared: DeclaredShapes, given: InputShapes) -> tuple[list[
     Symbols on axis 0, which is usually the batch, and symbols with a given size are left out. The first sums replace
     the last symbol of the inputs with the fewest axes, such as the length of a mask.
     """
-    shapes = [shape for shape in declared.values() if shape]
-    excluded = {shape[0] for shape in shapes} | _sizes_of_symbols(declared, given).keys()
-    ranks = {dim: len(shape) for shape in shapes for dim in shape if isinstance(dim, str)}
+    excluded = {shape[0] for shape in declared.values() if shape} | sizes_of_symbols(declared, given).keys()
+    ranks = _rank_symbols(declared)
     symbols = [symbol for symbol in ranks if symbol.isidentifier() and symbol not in excluded]
     totals = sorted(symbols, key=lambda symbol: (ranks[symbol], -symbols.index(symbol)))
     sums = [(total, pair) for total in totals for pair in combinations(symbols, 2) if total not in pair]
@@ -256,25 +256,6 @@ def _relate_symbols(declared: DeclaredShapes, given: InputShapes) -> tuple[list[
         [substitute(total, " + ".join(pair)) for total, pair in sums[:_MAX_RELATIONS]],
         [substitute(*pair) for pair in [*combinations(symbols, 2)][:_MAX_RELATIONS]],
     )
-
-
-def choose_symbol_sizes(
-    declared: Mapping[str, Sequence[int | str | None] | None],
-    fixed_sizes: Mapping[str, int],
-    leading: int,
-    other: int,
-    size: int | None = None,
-) -> dict[str, int]:
-    """Return a size for each symbol: its size in `fixed_sizes`, or else `size`, or else the choice of `choose_sizes`.
-
-    >>> choose_symbol_sizes({"x": ("batch", "seq", "seq + 1")}, {"seq": 4}, leading=7, other=29)
-    {'batch': 7, 'seq': 4, 'seq + 1': 5}
-    """
-    # One more input has the fixed sizes as its shape, so that formulas of their symbols use them.
-    shapes, given = {**declared, "": tuple(fixed_sizes)}, {"": tuple(fixed_sizes.values())}
-    chosen = choose_sizes(shapes, given, leading, other) if size is None else fill_sizes(shapes, given, size)
-    pairs = [pair for name, sizes in chosen.items() for pair in zip(declared[name] or (), sizes, strict=True)]
-    return {symbol: number for symbol, number in pairs if isinstance(symbol, str)} | dict(fixed_sizes)
 
 
 def evaluate_formula(symbol: str, sizes: Mapping[str, int]) -> int | None:
