@@ -9,10 +9,9 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
-from sliceport.directml.operators import Operator
-from sliceport.directml.schema import SCHEMAS, Kind
+from sliceport.directml.operators import Field, Operator, struct_fields
 from sliceport.directml.tensor import BufferTensor
 from sliceport.errors import InvalidDescriptor
 
@@ -48,10 +47,9 @@ class DML_OPERATOR_DESC(ctypes.Structure):  # noqa: N801
 
 _BUFFER = 1  # DML_TENSOR_TYPE_BUFFER
 _TENSOR = ctypes.POINTER(DML_TENSOR_DESC)
-_C_TYPES: dict[Kind, Any] = {
-    "input": _TENSOR,
-    "output": _TENSOR,
-    "outputs": _TENSOR,
+_C_TYPES: dict[str, Any] = {
+    "tensor": _TENSOR,
+    "tensors": _TENSOR,
     "null": ctypes.c_void_p,
     "uint": ctypes.c_uint32,
     "uints": _UINTS,
@@ -59,12 +57,15 @@ _C_TYPES: dict[Kind, Any] = {
 }
 
 STRUCTS: dict[str, type[ctypes.Structure]] = {
-    schema.struct: type(
-        schema.struct,
+    operator.schema.struct: type(
+        operator.schema.struct,
         (ctypes.Structure,),
-        {"_fields_": tuple((field.name, _C_TYPES[field.kind]) for field in schema.fields), "__doc__": schema.struct},
+        {
+            "_fields_": tuple((field.name, _C_TYPES[field.kind]) for field in struct_fields(operator)),
+            "__doc__": operator.schema.struct,
+        },
     )
-    for schema in SCHEMAS.values()
+    for operator in get_args(Operator)
 } | {cls.__name__: cls for cls in (DML_BUFFER_TENSOR_DESC, DML_TENSOR_DESC, DML_OPERATOR_DESC)}
 
 _PADDING = 64
@@ -90,17 +91,18 @@ class Image:
     def __init__(self, operator: Operator) -> None:
         self.data = bytearray()
         self.pointers: list[int] = []
-        values = [self._add_field(field.kind, getattr(operator, field.attribute)) for field in operator.schema.fields]
+        fields = struct_fields(operator)
+        values = [self._add_field(field, getattr(operator, field.attribute)) for field in fields]
         struct = self._add_struct(STRUCTS[operator.schema.struct], values)
         self.desc = self._add_struct(DML_OPERATOR_DESC, [operator.schema.value, struct])
 
-    def _add_field(self, kind: Kind, value: Any) -> int | None:
+    def _add_field(self, field: Field, value: Any) -> int | None:
         """Return the value to store in a field. For a pointer, add its target and return the offset of the target."""
-        if kind in ("uint", "null"):
+        if field.kind in ("uint", "null"):
             return value  # type: ignore[no-any-return]
-        if kind in ("uints", "ints"):
-            return self._add_array("I" if kind == "uints" else "i", value)
-        buffers = [self._add_tensor(tensor) for tensor in (value if kind == "outputs" else (value,))]
+        if field.kind in ("uints", "ints"):
+            return self._add_array("I" if field.kind == "uints" else "i", value)
+        buffers = [self._add_tensor(tensor) for tensor in (value if field.kind == "tensors" else (value,))]
         # Each DML_TENSOR_DESC has 16 bytes, so `_add` adds no padding, and the structs form an array.
         descs = [self._add_struct(DML_TENSOR_DESC, [_BUFFER, buffer]) for buffer in buffers]
         return descs[0] if descs else None  # null for a SPLIT without outputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sliceport.directml.operators import Operator
+from sliceport.directml.operators import Operator, struct_fields
 from sliceport.directml.program import Binding, LoweredNode, Program
 from sliceport.directml.tensor import BufferTensor
 
@@ -80,7 +80,7 @@ def to_header(program: Program) -> str:
 def _define_operator(operator: Operator, name: str) -> Iterator[str]:
     """Yield the definitions of an operator's constants. The struct is last, because it points to other constants."""
     members = []
-    for field in operator.schema.fields:
+    for field in struct_fields(operator):
         value = getattr(operator, field.attribute)
         if field.kind == "uint":
             members.append(str(value))
@@ -92,7 +92,7 @@ def _define_operator(operator: Operator, name: str) -> Iterator[str]:
             if field.kind in ("uints", "ints"):
                 yield _define_numbers("UINT" if field.kind == "uints" else "INT", member, value)
             else:
-                yield from _define_tensors(value if field.kind == "outputs" else (value,), member)
+                yield from _define_tensors(value if field.kind == "tensors" else (value,), member)
     yield f"inline constexpr {operator.schema.struct} {name} = {{{', '.join(members)}}};\n"
 
 

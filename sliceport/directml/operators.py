@@ -1,14 +1,17 @@
 """The operators as values: one frozen dataclass per struct, its JSON form, and the rules of its documentation page.
 
-An operator can hold any numbers; `check` raises if they break a rule. `BufferTensor.check` has the rules about a single
-tensor, and `_check_numbers` of each operator has the rules that relate its numbers and tensors to each other.
+The attributes of a class are the members of its struct in DirectML.h, in the same order, and their types are those of
+the members: see `struct_fields`.
+
+An operator can hold any numbers; `check` raises if they break a rule. `BufferTensor.list_problems` has the rules about
+a single tensor, and `_list_problems` of each operator has the rules that relate its numbers and tensors to each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
 
 from sliceport.directml import schema
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -18,6 +21,8 @@ from sliceport.errors import InvalidDescriptor
 
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
+Ints = tuple[int, ...]
+"""An array of INT. All other arrays of numbers are arrays of UINT."""
 
 
 class _OneOutput:
@@ -41,11 +46,11 @@ class Slice1(_OneOutput):
     dimension_count: int
     input_window_offsets: tuple[int, ...]
     input_window_sizes: tuple[int, ...]
-    input_window_strides: tuple[int, ...]
+    input_window_strides: Ints
 
-    def _check_numbers(self) -> None:
-        """Raise InvalidDescriptor unless each dimension has a valid window with enough elements for the output."""
-        _check_arrays(
+    def _list_problems(self) -> Iterator[str]:
+        """Yield a problem unless each dimension has a valid window with enough elements for the output."""
+        yield from _list_array_problems(
             self.dimension_count,
             self.input_tensor.rank,
             InputWindowOffsets=self.input_window_offsets,
@@ -54,15 +59,13 @@ class Slice1(_OneOutput):
         )
         windows = zip(self.input_window_offsets, self.input_window_sizes, self.input_window_strides, strict=True)
         for dim, (offset, size, stride) in enumerate(windows):
-            _check_window(dim, offset, offset + size, self.input_tensor.sizes[dim], size)
+            yield from _list_window_problems(dim, offset, offset + size, self.input_tensor.sizes[dim], size)
             if stride == 0 or not INT32_MIN <= stride <= INT32_MAX:
-                raise InvalidDescriptor(f"InputWindowStrides[{dim}] must be a non-zero 32-bit integer, got {stride}")
+                yield f"InputWindowStrides[{dim}] must be a non-zero 32-bit integer, got {stride}"
             reachable = 1 + (size - 1) // abs(stride)
             if self.output_tensor.sizes[dim] > reachable:  # the documentation allows a smaller output
-                raise InvalidDescriptor(
-                    f"OutputTensor.Sizes[{dim}] is {self.output_tensor.sizes[dim]}, but a window of {size} walked in "
-                    f"steps of {abs(stride)} has {reachable} elements"
-                )
+                window = f"a window of {size} walked in steps of {abs(stride)} has {reachable} elements"
+                yield f"OutputTensor.Sizes[{dim}] is {self.output_tensor.sizes[dim]}, but {window}"
 
 
 @dataclass(frozen=True)
@@ -77,19 +80,19 @@ class Slice(_OneOutput):
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def _check_numbers(self) -> None:
-        """Raise InvalidDescriptor unless the elements to copy lie within the input and fill the output."""
-        _check_arrays(
+    def _list_problems(self) -> Iterator[str]:
+        """Yield a problem unless the elements to copy lie within the input and fill the output."""
+        yield from _list_array_problems(
             self.dimension_count, self.input_tensor.rank, Offsets=self.offsets, Sizes=self.sizes, Strides=self.strides
         )
         for dim, (offset, size, stride) in enumerate(zip(self.offsets, self.sizes, self.strides, strict=True)):
             if not 1 <= stride <= INT32_MAX:  # the field is a UINT, but DirectML.dll refuses more than an INT holds
-                raise InvalidDescriptor(f"Strides[{dim}] must be between 1 and {INT32_MAX}, got {stride}")
-            _check_window(dim, offset, offset + (size - 1) * stride + 1, self.input_tensor.sizes[dim], size)
-            if size != self.output_tensor.sizes[dim]:
-                raise InvalidDescriptor(
-                    f"Sizes[{dim}] must equal OutputTensor.Sizes[{dim}], got {size} and {self.output_tensor.sizes[dim]}"
-                )
+                yield f"Strides[{dim}] must be between 1 and {INT32_MAX}, got {stride}"
+            end = offset + (size - 1) * stride + 1
+            yield from _list_window_problems(dim, offset, end, self.input_tensor.sizes[dim], size)
+            output_size = self.output_tensor.sizes[dim]
+            if size != output_size:
+                yield f"Sizes[{dim}] must equal OutputTensor.Sizes[{dim}], got {size} and {output_size}"
 
 
 @dataclass(frozen=True)
@@ -107,25 +110,19 @@ class Split:
         """The tensors written."""
         return self.output_tensors
 
-    def _check_numbers(self) -> None:
-        """Raise InvalidDescriptor unless OutputCount and Axis are valid and the outputs' sizes fit the input's."""
-        if self.output_count < 1 or self.output_count != len(self.output_tensors):
-            raise InvalidDescriptor(
-                f"OutputCount must be at least 1 and equal the number of OutputTensors, got {self.output_count} and "
-                f"{len(self.output_tensors)}"
-            )
+    def _list_problems(self) -> Iterator[str]:
+        """Yield a problem unless OutputCount and Axis are valid and the outputs' sizes fit the input's."""
+        count, given = len(self.output_tensors), self.output_count
+        if given < 1 or given != count:
+            yield f"OutputCount must be at least 1 and equal the number of OutputTensors, got {given} and {count}"
         if not 0 <= self.axis < self.input_tensor.rank:
-            raise InvalidDescriptor(f"Axis must be between 0 and {self.input_tensor.rank - 1}, got {self.axis}")
+            yield f"Axis must be between 0 and {self.input_tensor.rank - 1}, got {self.axis}"
         for dim, size in enumerate(self.input_tensor.sizes):
             sizes = [output.sizes[dim] for output in self.output_tensors]
             if dim == self.axis and sum(sizes) != size:
-                raise InvalidDescriptor(
-                    f"the outputs' sizes on axis {dim} must sum to the input's size {size}, got {sum(sizes)}"
-                )
+                yield f"the outputs' sizes on axis {dim} must sum to the input's size {size}, got {sum(sizes)}"
             if dim != self.axis and any(output_size != size for output_size in sizes):
-                raise InvalidDescriptor(
-                    f"the outputs' sizes on axis {dim} must equal the input's size {size}, got {sizes}"
-                )
+                yield f"the outputs' sizes on axis {dim} must equal the input's size {size}, got {sizes}"
 
 
 @dataclass(frozen=True)
@@ -137,16 +134,46 @@ class ElementWiseIdentity(_OneOutput):
     output_tensor: BufferTensor
     scale_bias: None = None
 
-    def _check_numbers(self) -> None:
-        """Raise InvalidDescriptor unless input and output have equal sizes."""
-        if self.output_tensor.sizes != self.input_tensor.sizes:
-            raise InvalidDescriptor(
-                f"OutputTensor.Sizes must equal InputTensor.Sizes, got {list(self.output_tensor.sizes)} and "
-                f"{list(self.input_tensor.sizes)}"
-            )
+    def _list_problems(self) -> Iterator[str]:
+        """Yield a problem unless input and output have equal sizes."""
+        given, wanted = list(self.output_tensor.sizes), list(self.input_tensor.sizes)
+        if given != wanted:
+            yield f"OutputTensor.Sizes must equal InputTensor.Sizes, got {given} and {wanted}"
 
 
 Operator = Slice1 | Slice | Split | ElementWiseIdentity
+
+
+@dataclass(frozen=True)
+class Field:
+    """One member of a struct.
+
+    Attributes:
+        name: Its name in DirectML.h, such as `InputWindowOffsets`.
+        attribute: The attribute of the operator, such as `input_window_offsets`.
+        kind: `tensor`; `tensors`: an array of tensors; `null`: a pointer that is never set here; `uint`: a UINT;
+            `uints`, `ints`: an array of UINT or INT.
+    """
+
+    name: str
+    attribute: str
+    kind: Literal["tensor", "tensors", "null", "uint", "uints", "ints"]
+
+
+_KINDS: dict[Any, Any] = {
+    "BufferTensor": "tensor",
+    "tuple[BufferTensor, ...]": "tensors",
+    "None": "null",
+    "int": "uint",
+    "tuple[int, ...]": "uints",
+    "Ints": "ints",
+}
+"""The kind of a member by the type of the attribute, as the classes above spell it."""
+
+
+def struct_fields(operator: Operator | type[Operator]) -> tuple[Field, ...]:
+    """Return the members of an operator's struct, in the order of DirectML.h."""
+    return tuple(Field(each.name.title().replace("_", ""), each.name, _KINDS[each.type]) for each in fields(operator))
 
 
 def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
@@ -155,54 +182,54 @@ def check(operator: Operator, level: FeatureLevel = LATEST) -> None:
     Raises:
         InvalidDescriptor: A rule is broken; the message names the operator and the rule.
     """
-    try:
-        support = operator.schema.support(level)
-        if support is None:
-            raise InvalidDescriptor(f"the operator does not exist at feature level {level}")
-        tensors = (operator.input_tensor, *operator.outputs)
-        for i, tensor in enumerate(tensors):  # the first is the input
-            output_name = f"OutputTensors[{i - 1}]" if isinstance(operator, Split) else "OutputTensor"
-            name = "InputTensor" if i == 0 else output_name
-            tensor.check(name)
-            if i and tensor.may_overlap:
-                raise InvalidDescriptor(f"{name}: elements of an output must not share an address")
-            if i and tensor.flags:
-                raise InvalidDescriptor(f"{name}: an output must not be OWNED_BY_DML")
-            if tensor.rank != tensors[0].rank or tensor.data_type != tensors[0].data_type:
-                raise InvalidDescriptor(
-                    f"{name} must have InputTensor's data type and dimension count, got {tensor.data_type.name} and "
-                    f"{tensor.rank} instead of {tensors[0].data_type.name} and {tensors[0].rank}"
-                )
-        if not support.min_rank <= tensors[0].rank <= support.max_rank:
-            raise InvalidDescriptor(
-                f"feature level {level} supports {support.min_rank} to {support.max_rank} dimensions, "
-                f"got {tensors[0].rank}"
-            )
-        if tensors[0].data_type not in support.data_types:
-            raise InvalidDescriptor(f"feature level {level} does not support {tensors[0].data_type.name}")
-        operator._check_numbers()
-    except InvalidDescriptor as error:
-        raise InvalidDescriptor(f"{operator.schema.type}: {error}.") from None
+    # Only the first problem is asked for, so each rule may rely on the earlier ones.
+    problem = next(_list_problems(operator, level), None)
+    if problem is not None:
+        raise InvalidDescriptor(f"{operator.schema.type}: {problem}.")
 
 
-def _check_arrays(dimension_count: int, rank: int, **arrays: Sequence[int]) -> None:
-    """Raise InvalidDescriptor unless DimensionCount and the length of each array equal the rank of the tensors."""
+def _list_problems(operator: Operator, level: FeatureLevel) -> Iterator[str]:
+    """Yield the rules that an operator breaks at a feature level, as parts of sentences."""
+    support = operator.schema.support(level)
+    if support is None:
+        yield f"the operator does not exist at feature level {level}"
+        return
+    tensors = (operator.input_tensor, *operator.outputs)
+    kind, rank = tensors[0].data_type, tensors[0].rank
+    for i, tensor in enumerate(tensors):  # the first is the input
+        output_name = f"OutputTensors[{i - 1}]" if isinstance(operator, Split) else "OutputTensor"
+        name = "InputTensor" if i == 0 else output_name
+        yield from (f"{name}: {problem}" for problem in tensor.list_problems())
+        if i and tensor.may_overlap:
+            yield f"{name}: elements of an output must not share an address"
+        if i and tensor.flags:
+            yield f"{name}: an output must not be OWNED_BY_DML"
+        if (tensor.data_type, tensor.rank) != (kind, rank):
+            given = f"{tensor.data_type.name} and {tensor.rank} instead of {kind.name} and {rank}"
+            yield f"{name} must have InputTensor's data type and dimension count, got {given}"
+    if not support.min_rank <= rank <= support.max_rank:
+        yield f"feature level {level} supports {support.min_rank} to {support.max_rank} dimensions, got {rank}"
+    if kind not in support.data_types:
+        yield f"feature level {level} does not support {kind.name}"
+    yield from operator._list_problems()
+
+
+def _list_array_problems(dimension_count: int, rank: int, **arrays: Sequence[int]) -> Iterator[str]:
+    """Yield a problem unless DimensionCount and the length of each array equal the rank of the tensors."""
     if dimension_count != rank:
-        raise InvalidDescriptor(f"DimensionCount must be the rank of the tensors, {rank}, got {dimension_count}")
+        yield f"DimensionCount must be the rank of the tensors, {rank}, got {dimension_count}"
     for name, values in arrays.items():
         if len(values) != rank:
-            raise InvalidDescriptor(f"{name} must have DimensionCount={rank} values, got {len(values)}")
+            yield f"{name} must have DimensionCount={rank} values, got {len(values)}"
 
 
-def _check_window(dim: int, first: int, end: int, input_size: int, size: int) -> None:
-    """Raise InvalidDescriptor unless the window from `first` to `end` has elements and lies within the input."""
+def _list_window_problems(dim: int, first: int, end: int, input_size: int, size: int) -> Iterator[str]:
+    """Yield a problem unless the window from `first` to `end` has elements and lies within the input."""
     # `size` is from the descriptor: the extent of the window in SLICE1, and the number of selected elements in SLICE.
     if size < 1:
-        raise InvalidDescriptor(f"the window must not be empty, got size {size} in dimension {dim}")
+        yield f"the window must not be empty, got size {size} in dimension {dim}"
     if first < 0 or end > input_size:
-        raise InvalidDescriptor(
-            f"the window [{first}, {end}) in dimension {dim} is not within the input's {input_size} elements"
-        )
+        yield f"the window [{first}, {end}) in dimension {dim} is not within the input's {input_size} elements"
 
 
 def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
@@ -226,12 +253,12 @@ def tensor_to_json(tensor: BufferTensor) -> dict[str, Any]:
 def to_json(operator: Operator) -> dict[str, Any]:
     """Convert an operator to `{"type": "DML_OPERATOR_...", "desc": {...}}`. Null pointers are left out of `desc`."""
     desc: dict[str, Any] = {}
-    for field in operator.schema.fields:
+    for field in struct_fields(operator):
         value = getattr(operator, field.attribute)
-        if field.kind in ("input", "output"):
+        if field.kind == "tensor":
             desc[field.name] = tensor_to_json(value)
-        elif field.kind == "outputs":
-            desc[field.name] = [tensor_to_json(tensor) for tensor in value]
+        elif field.kind == "tensors":
+            desc[field.name] = list(map(tensor_to_json, value))
         elif field.kind != "null":
             desc[field.name] = value if field.kind == "uint" else list(value)
     return {"type": operator.schema.type, "desc": desc}

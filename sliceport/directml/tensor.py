@@ -7,7 +7,7 @@ DirectML's documentation. Sizes, strides and offsets are in elements, buffer siz
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -234,43 +234,44 @@ class BufferTensor:
     def check(self, name: str) -> None:
         """Check the tensor against the rules that DirectML has for every buffer tensor.
 
-        Two rules follow DirectML.dll, which differs from its documentation. An alignment must be at least 16
-        (documented: the size of an element). TotalTensorSizeInBytes need not be a multiple of 4.
-
         Args:
             name: Name of the tensor in the message.
 
         Raises:
             InvalidDescriptor: A rule is broken.
         """
+        problem = next(self.list_problems(), None)
+        if problem is not None:
+            raise InvalidDescriptor(f"{name}: {problem}")
+
+    def list_problems(self) -> Iterator[str]:
+        """Yield the rules of DirectML that the tensor breaks, as parts of sentences.
+
+        A rule may rely on the earlier ones, so only the first problem counts.
+
+        Two rules follow DirectML.dll, which differs from its documentation. An alignment must be at least 16
+        (documented: the size of an element). TotalTensorSizeInBytes need not be a multiple of 4.
+        """
         if self.data_type == DataType.UNKNOWN:
-            raise InvalidDescriptor(f"{name}: the data type is UNKNOWN")
+            yield "the data type is UNKNOWN"
         if not 1 <= self.rank <= MAX_RANK:
-            raise InvalidDescriptor(f"{name}: a tensor has 1 to {MAX_RANK} dimensions, got {self.rank}")
+            yield f"a tensor has 1 to {MAX_RANK} dimensions, got {self.rank}"
         if not all(1 <= size <= UINT32_MAX for size in self.sizes):
-            raise InvalidDescriptor(f"{name}: sizes must be between 1 and {UINT32_MAX}, got {list(self.sizes)}")
+            yield f"sizes must be between 1 and {UINT32_MAX}, got {list(self.sizes)}"
         if self.strides is not None:
             if len(self.strides) != self.rank:
-                raise InvalidDescriptor(f"{name}: {self.rank} sizes need {self.rank} strides, got {len(self.strides)}")
+                yield f"{self.rank} sizes need {self.rank} strides, got {len(self.strides)}"
             if not all(0 <= stride <= UINT32_MAX for stride in self.strides):
-                raise InvalidDescriptor(f"{name}: strides must be between 0 and {UINT32_MAX}, got {list(self.strides)}")
+                yield f"strides must be between 0 and {UINT32_MAX}, got {list(self.strides)}"
         elements = max(self.element_count, self.physical_size)
         if elements > UINT32_MAX:
-            raise InvalidDescriptor(f"{name}: {elements} elements exceed DirectML's limit of {UINT32_MAX}")
-        needed = buffer_size(self.data_type, self.sizes, self.strides)
-        if self.total_tensor_size_in_bytes < needed:
-            raise InvalidDescriptor(
-                f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, but the sizes and strides need "
-                f"{needed} bytes"
-            )
+            yield f"{elements} elements exceed DirectML's limit of {UINT32_MAX}"
+        total, needed = self.total_tensor_size_in_bytes, buffer_size(self.data_type, self.sizes, self.strides)
+        if total < needed:
+            yield f"TotalTensorSizeInBytes is {total}, but the sizes and strides need {needed} bytes"
         if not self.is_addressable:
-            raise InvalidDescriptor(
-                f"{name}: TotalTensorSizeInBytes is {self.total_tensor_size_in_bytes}, more than the size of "
-                f"{UINT32_MAX} elements of {self.data_type.name}"
-            )
-        alignment = self.guaranteed_base_offset_alignment
-        if alignment and (alignment & (alignment - 1) or alignment < MINIMUM_ALIGNMENT):
-            raise InvalidDescriptor(
-                f"{name}: GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least {MINIMUM_ALIGNMENT}, "
-                f"got {alignment}"
-            )
+            limit = f"{UINT32_MAX} elements of {self.data_type.name}"
+            yield f"TotalTensorSizeInBytes is {total}, more than the size of {limit}"
+        alignment, minimum = self.guaranteed_base_offset_alignment, MINIMUM_ALIGNMENT
+        if alignment and (alignment & (alignment - 1) or alignment < minimum):
+            yield f"GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least {minimum}, got {alignment}"

@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
+from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split, struct_fields
 from sliceport.directml.tensor import BufferTensor, DataType, buffer_size
 
 TYPES = [data_type for data_type in DataType if data_type.bits >= 8]
@@ -66,12 +66,12 @@ def good(
 
 def spoilt(pick: random.Random, operator: Operator) -> tuple[str, Operator]:
     """Change the value of one field, which may break a rule, and return the field and the operator."""
-    field = pick.choice([field for field in operator.schema.fields if field.kind != "null"])
+    field = pick.choice([field for field in struct_fields(operator) if field.kind != "null"])
     value = getattr(operator, field.attribute)
-    if field.kind in ("input", "output"):
+    if field.kind == "tensor":
         name, other = spoilt_tensor(pick, value)
         return f"{field.name}.{name}", _changed(operator, field.attribute, other)
-    if field.kind == "outputs":
+    if field.kind == "tensors":
         i = pick.randrange(len(value))
         name, other = spoilt_tensor(pick, value[i])
         return f"{field.name}.{name}", _changed(operator, field.attribute, (*value[:i], other, *value[i + 1 :]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ import pytest
 import sliceport
 from sliceport.directml import dxdispatch, emulator
 from sliceport.directml.dxdispatch import NUMPY_TYPES, build_model, example_input
-from sliceport.directml.operators import Slice1, to_json
-from sliceport.directml.schema import SCHEMAS
+from sliceport.directml.operators import Operator, Slice1, struct_fields, to_json
 from sliceport.directml.tensor import BufferTensor, DataType
 
+BY_TYPE = {operator.schema.type: operator for operator in get_args(Operator)}
 TYPES = {data_type.name for data_type in NUMPY_TYPES}
 
 
@@ -49,7 +49,7 @@ def check_file(path: Path) -> None:
     sizes = {name: check_resource(resource, path.parent) for name, resource in data["resources"].items()}
     ((name, dispatchable),) = data["dispatchables"].items()
     desc = dispatchable["desc"]
-    required = [f.name for f in SCHEMAS[dispatchable["type"]].fields if f.kind != "null"]
+    required = [f.name for f in struct_fields(BY_TYPE[dispatchable["type"]]) if f.kind != "null"]
     assert set(required) <= set(desc)
     tensors = {"InputTensor": [desc["InputTensor"]]}
     for bind_point in ("OutputTensor", "OutputTensors"):
