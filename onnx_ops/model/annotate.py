@@ -14,8 +14,8 @@ import onnx
 from onnx_ops.model.nodes import is_slicing
 from onnx_ops.model.proto_walk import all_nodes, scoped_nodes
 from onnx_ops.model.read import serialize, to_bytes
+from sliceport.directml.lowered import LoweredNode
 from sliceport.directml.operators import to_json
-from sliceport.directml.program import LoweredNode
 
 if TYPE_CHECKING:
     import onnx_ir as ir

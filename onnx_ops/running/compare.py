@@ -22,7 +22,8 @@ from onnx_ops.running.runnable import prepare_to_run
 from onnx_ops.running.session import Captured
 from sliceport.arguments import is_path, read_input_shapes, read_inputs, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
-from sliceport.directml.program import LoweredNode, Program
+from sliceport.directml.lowered import LoweredNode
+from sliceport.directml.program import Program
 from sliceport.engines.comparison import (
     Bytes,
     Comparison,

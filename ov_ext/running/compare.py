@@ -19,7 +19,7 @@ from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
-from sliceport.directml.program import LoweredNode
+from sliceport.directml.lowered import LoweredNode
 from sliceport.engines.comparison import Comparison, Report, add_defects, compare_node, reproducing_command, takes_part
 from sliceport.engines.engine import Engine, TensorBytes
 from sliceport.engines.inputs import announce_sizes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sliceport.directml.feature_levels import FeatureLevel
+from sliceport.directml.lowered import Binding, LoweredNode, list_calls
 from sliceport.directml.operators import Operator, struct_fields
-from sliceport.directml.program import Binding, LoweredNode, Program
 from sliceport.directml.tensor import BufferTensor
 
 _HEAD = """\
@@ -53,27 +54,28 @@ inline HRESULT create_operators(IDMLDevice *device, std::array<IDMLOperator *, o
 """
 
 
-def to_header(program: Program) -> str:
-    """Return the text of the header for a program. Calls with equal descriptors share an operator.
+def to_header(nodes: Sequence[LoweredNode], level: FeatureLevel) -> str:
+    """Return the text of the header for the nodes of a program. Calls with equal descriptors share an operator.
 
     Each refused node, and each output that lies in its input's buffer, becomes a comment.
     """
-    indices = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in program.calls))}
+    calls = list_calls(nodes)
+    indices = {operator: i for i, operator in enumerate(dict.fromkeys(call.operator for call in calls))}
     # A call that several nodes share gets the name of the first node. In reversed order, this name is stored last.
-    names = {call.id: lowered.node.name for lowered in reversed(program.nodes) for call in lowered.calls}
-    lines = [_HEAD.format(level=program.feature_level)]
+    names = {call.id: lowered.node.name for lowered in reversed(nodes) for call in lowered.calls}
+    lines = [_HEAD.format(level=level)]
     for operator, i in indices.items():
         lines += _define_operator(operator, f"operator_{i}")
     descs = [f"{{{operator.schema.type}, &operator_{i}}}" for operator, i in indices.items()]
     lines += _define_array("DML_OPERATOR_DESC", "operators", descs)
-    calls = []
-    for call in program.calls:
+    rows = []
+    for call in calls:
         outputs = ", ".join(map(_format_binding, call.outputs))
         lines.append(f"inline constexpr Binding outputs_{call.id}[] = {{{outputs}}};")
         members = f"{_quote(names[call.id])}, {indices[call.operator]}, {_format_binding(call.input)}"
-        calls.append(f"{{{members}, outputs_{call.id}, {len(call.outputs)}}}")
-    lines += _define_array("Call", "calls", calls)
-    lines += (f"// {comment}" for lowered in program.nodes for comment in _list_comments(lowered))
+        rows.append(f"{{{members}, outputs_{call.id}, {len(call.outputs)}}}")
+    lines += _define_array("Call", "calls", rows)
+    lines += (f"// {comment}" for lowered in nodes for comment in _list_comments(lowered))
     return "\n".join(lines) + "\n" + _TAIL
 
 

@@ -24,8 +24,9 @@ from math import prod
 from sliceport.directml.choose_operator import NotLoweredError, choose_slice, choose_split
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.layouts import Options, Strides, list_layout_notes
+from sliceport.directml.lowered import Alias, Binding, Call, LoweredNode, Verdict
 from sliceport.directml.operators import Operator, check
-from sliceport.directml.program import Alias, Binding, Call, LoweredNode, Program, Verdict
+from sliceport.directml.program import Program
 from sliceport.directml.siblings import group_siblings
 from sliceport.directml.strided_copy import StridedCopy
 from sliceport.directml.views import Buffers, Location

@@ -1,4 +1,4 @@
-"""A lowered program: the DirectML operators for each slicing node of a model, as frozen values."""
+"""A lowered program: all slicing nodes of a model, lowered to DirectML operators, and its files."""
 
 from __future__ import annotations
 
@@ -7,106 +7,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sliceport.directml.feature_levels import FeatureLevel
-from sliceport.directml.operators import Operator, tensor_to_json, to_json
-from sliceport.directml.tensor import BufferTensor
-from sliceport.errors import InvalidSlice, Refusal, UnsupportedSlice
+from sliceport.directml.lowered import VERDICTS, Call, LoweredNode, list_calls
+from sliceport.directml.operators import tensor_to_json, to_json
+from sliceport.errors import InvalidSlice, UnsupportedSlice
 from sliceport.sandbox.place import fill_folder, write_json
-from sliceport.slicing.node import Resolved, SlicingNode
-from sliceport.wording import count_of
+from sliceport.wording import count_by_kind
 
 if TYPE_CHECKING:
     import os
     from pathlib import Path
 
-Verdict = Literal["lowered", "alias", "empty", "folded", "refused"]
-VERDICTS: tuple[Verdict, ...] = ("lowered", "alias", "empty", "folded", "refused")
 SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """The place of an operator's tensor: the buffer of a value of the model, and an offset in that buffer.
-
-    Attributes:
-        value: Name of the value.
-        byte_offset: Start of the tensor in the buffer, a multiple of 16.
-    """
-
-    value: str
-    byte_offset: int = 0
-
-
-@dataclass(frozen=True)
-class Call:
-    """One run of an operator.
-
-    Attributes:
-        id: Number that is unique in the program, in execution order.
-        operator: The descriptor.
-        input: The binding of InputTensor.
-        outputs: The bindings of OutputTensor or OutputTensors, in order.
-    """
-
-    id: int
-    operator: Operator
-    input: Binding
-    outputs: tuple[Binding, ...]
-
-    @cached_property
-    def moved_bytes(self) -> int:
-        """Number of bytes written, which is also the number of bytes read."""
-        return sum(tensor.element_count * tensor.data_type.bits // 8 for tensor in self.operator.outputs)
-
-
-@dataclass(frozen=True, slots=True)
-class Alias:
-    """An output that needs no operator, because it lies in the buffer of another value.
-
-    Attributes:
-        output: Name of the output value.
-        value: Name of the value whose buffer holds the output. This value may be the output of an alias, too.
-        byte_offset: Start of the output, counted from the start of the value.
-        tensor: Sizes and strides of the output there; None if the output is the whole packed buffer.
-    """
-
-    output: str
-    value: str
-    byte_offset: int = 0
-    tensor: BufferTensor | None = None
-
-
-@dataclass(frozen=True)
-class LoweredNode:
-    """One slicing node, lowered.
-
-    Attributes:
-        node: The node as the front end read it.
-        verdict: `lowered`: the node has `calls`; `alias`: it has only `aliases`; `empty`: it selects no elements;
-            `folded`: its outputs are constants; `refused`: see `reason`.
-        reason: The reason of a refusal; None for any other verdict.
-        calls: The calls of operators; siblings that are lowered to one SPLIT share its call.
-        aliases: The outputs that need no operator.
-    """
-
-    node: SlicingNode
-    verdict: Verdict
-    reason: Refusal | None = None
-    calls: tuple[Call, ...] = ()
-    aliases: tuple[Alias, ...] = ()
-
-    @property
-    def operators(self) -> set[str]:
-        """The names of the operators that the node's calls run, as in DirectML.h."""
-        return {call.operator.schema.type for call in self.calls}
-
-    @property
-    def resolved(self) -> Resolved:
-        """The node as a `Resolved`. Use this only if the verdict is `lowered`, `alias` or `empty`."""
-        assert isinstance(self.node, Resolved)
-        return self.node
 
 
 class Source(Protocol):
@@ -149,7 +63,7 @@ class Program:
     @cached_property
     def calls(self) -> tuple[Call, ...]:
         """The calls of operators, each once, in execution order."""
-        return tuple({call.id: call for node in self.nodes for call in node.calls}.values())
+        return list_calls(self.nodes)
 
     @property
     def summary(self) -> dict[str, int]:
@@ -172,9 +86,7 @@ class Program:
 
     def _describe_counts(self) -> str:
         """Return the numbers of nodes, in total and by verdict, in words."""
-        counts = [f"{count} {verdict}" for verdict, count in self.summary.items() if count and verdict != "total"]
-        total = count_of(len(self.nodes), "slicing node")
-        return f"{total}: {', '.join(counts)}" if counts else total
+        return count_by_kind({verdict: self.summary[verdict] for verdict in VERDICTS}, "slicing node")
 
     def raise_refused(self) -> None:
         """Raise an error for the first refused node, if any node is refused.
@@ -220,7 +132,7 @@ class Program:
         from sliceport.directml import cpp, dxdispatch  # NumPy, which dxdispatch needs, is slow to load
 
         write_json(folder / "program.json", self.to_json())
-        (folder / "program.hpp").write_text(cpp.to_header(self), encoding="ascii")
+        (folder / "program.hpp").write_text(cpp.to_header(self.nodes, self.feature_level), encoding="ascii")
         names = self._file_names()
         if self.calls:
             (folder / "dxdispatch").mkdir()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sliceport.directml.elements import ELEMENT_BITS, find_carriers
 from sliceport.directml.layouts import Options, Strides, find_strides, has_same_layout, is_requested
-from sliceport.directml.program import Alias, Binding
+from sliceport.directml.lowered import Alias, Binding
 from sliceport.directml.schema import SLICE, SLICE1
 from sliceport.directml.tensor import MINIMUM_ALIGNMENT, BufferTensor, element_offset, packed_strides
 from sliceport.slicing import Region

@@ -14,11 +14,12 @@ import numpy.typing as npt
 from sliceport.defects.defect import Defect
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
-from sliceport.directml.program import Call, LoweredNode, Program
+from sliceport.directml.lowered import Call, LoweredNode
+from sliceport.directml.program import Program
 from sliceport.engines.engine import Engine, OperatorEngine, OperatorValidator, SingleNode, TensorBytes
 from sliceport.errors import SliceportError
 from sliceport.sandbox.child_process import ChildLost
-from sliceport.wording import count_of
+from sliceport.wording import count_by_kind
 from sliceport.wording.html_table import html_table
 from sliceport.wording.shell import input_shapes_option, join
 
@@ -89,9 +90,7 @@ class Report:
 
     def _describe(self) -> str:
         """Return the numbers of comparisons, in total and by status, in words."""
-        counts = [f"{count} {status}" for status, count in self._count().items() if count]
-        total = count_of(len(self.comparisons), "comparison")
-        return f"{total}: {', '.join(counts)}" if counts else total
+        return count_by_kind(self._count(), "comparison")
 
     def _count(self) -> dict[str, int]:
         """Return the number of comparisons by status. A status without comparisons counts 0."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
-from sliceport.directml.program import LoweredNode
+from sliceport.directml.lowered import LoweredNode
 
 if TYPE_CHECKING:
     import numpy as np

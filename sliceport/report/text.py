@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sliceport.directml.lowered import VERDICTS, Call, LoweredNode
 from sliceport.directml.operators import Operator, Slice, Slice1, Split
-from sliceport.directml.program import Call, LoweredNode, Program
+from sliceport.directml.program import Program
 from sliceport.report.table import printable, table
-from sliceport.wording import count_of, format_bytes
+from sliceport.wording import count_by_kind, count_of, format_bytes
 
 if TYPE_CHECKING:
     from sliceport.engines.comparison import Report
@@ -44,9 +45,8 @@ def program_summary(program: Program) -> str:
     """Format the counts of nodes and operators, the bytes that operators move, and the feature level on one line."""
     types = Counter(call.operator.schema.type.removeprefix("DML_OPERATOR_") for call in program.calls)
     operators = ", ".join(f"{count} {name}" for name, count in sorted(types.items())) or "no operators"
-    counts = ", ".join(f"{count} {name}" for name, count in program.summary.items() if name != "total" and count)
     moved = sum(call.moved_bytes for call in program.calls)
-    nodes = ": ".join(filter(None, (count_of(program.summary["total"], "node"), counts)))
+    nodes = count_by_kind({verdict: program.summary[verdict] for verdict in VERDICTS}, "node")
     return f"{nodes}; {operators} moving {format_bytes(moved)}; feature level {program.feature_level}"
 
 

@@ -57,6 +57,16 @@ def count_of(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
+def count_by_kind(counts: Mapping[str, int], noun: str) -> str:
+    """Return a total with its noun, and the counts by kind that are not 0.
+
+    >>> count_by_kind({"lowered": 2, "alias": 0, "refused": 1}, "node")
+    '3 nodes: 2 lowered, 1 refused'
+    """
+    parts = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    return ": ".join(filter(None, (count_of(sum(counts.values()), noun), parts)))
+
+
 def format_bytes(count: int) -> str:
     """Return a number of bytes in a unit in which it is less than 1024, up to GiB.
 

@@ -15,7 +15,7 @@ from vectors import array
 import sliceport
 from sliceport.defects.engines import ONNXRUNTIME_CPU
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
-from sliceport.directml.program import LoweredNode
+from sliceport.directml.lowered import LoweredNode
 
 
 def lowered(case: dict[str, Any], *, run_time: bool = False) -> tuple[LoweredNode, npt.NDArray[Any]]:

@@ -19,7 +19,7 @@ from onnx_ops.running.compare import compare
 from onnx_ops.running.defaults import run_with_other_values
 from onnx_ops.running.runnable import prepare_to_run
 from onnx_ops.running.session import Captured
-from sliceport.directml.program import LoweredNode
+from sliceport.directml.lowered import LoweredNode
 from sliceport.engines.comparison import Comparison, compare_node
 from sliceport.engines.engine import Engine, WholeModel
 from sliceport.engines.side import BudgetSpent, Side

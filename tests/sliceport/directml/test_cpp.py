@@ -12,6 +12,7 @@ from onnx_models import save
 
 import sliceport
 from sliceport.directml.cpp import _quote, to_header
+from sliceport.directml.program import Program
 
 MODELS = Path(__file__).parents[3] / "models"
 NAMES = """(float[4,6] x, int64[1] open) => (y, z, w) <int64[1] zero = {0}, int64[1] two = {2}> {
@@ -19,8 +20,12 @@ NAMES = """(float[4,6] x, int64[1] open) => (y, z, w) <int64[1] zero = {0}, int6
 }"""
 
 
+def header_of(program: Program) -> str:
+    return to_header(program.nodes, program.feature_level)
+
+
 def test_equal_descriptors_are_one_operator(tmp_path: Path) -> None:
-    header = to_header(sliceport.lower(save(NAMES, tmp_path / "model.onnx")))
+    header = header_of(sliceport.lower(save(NAMES, tmp_path / "model.onnx")))
     assert "std::array<DML_OPERATOR_DESC, 1> operators" in header
     assert re.findall(r'    \{"(\w+)", (\d+), \{"x", 0\}, (\w+), 1\},', header) == [
         ("first", "0", "outputs_0"),
@@ -29,16 +34,16 @@ def test_equal_descriptors_are_one_operator(tmp_path: Path) -> None:
 
 
 def test_refused_node_is_a_comment_of_one_line(tmp_path: Path) -> None:
-    header = to_header(sliceport.lower(save(NAMES, tmp_path / "model.onnx")))
+    header = header_of(sliceport.lower(save(NAMES, tmp_path / "model.onnx")))
     (line,) = [line for line in header.splitlines() if line.startswith("// refused: ")]
     assert "Slice 'refused'" in line
 
 
 def test_aliases_are_comments_and_no_call_is_an_empty_array() -> None:
-    header = to_header(sliceport.lower(MODELS / "rule_identity.onnx"))
+    header = header_of(sliceport.lower(MODELS / "rule_identity.onnx"))
     assert "// alias: " in header
     assert "inline constexpr std::array<Call, 0> calls{};" in header
-    header = to_header(sliceport.lower(MODELS / "rule_siblings.onnx", views=True))
+    header = header_of(sliceport.lower(MODELS / "rule_siblings.onnx", views=True))
     assert '"r" is "x" from byte 48 on, with sizes [2, 5, 4] and strides [32, 4, 1]\n' in header
 
 
@@ -57,5 +62,5 @@ def test_names_are_literals_that_a_compiler_reads_back(tmp_path: Path, name: str
 def test_lower_writes_the_header(tmp_path: Path) -> None:
     program = sliceport.lower(MODELS / "rule_siblings.onnx")
     program.write(tmp_path / "out")
-    assert (tmp_path / "out" / "program.hpp").read_text() == to_header(program)
+    assert (tmp_path / "out" / "program.hpp").read_text() == header_of(program)
     program.write(tmp_path / "out", overwrite=True)

@@ -22,8 +22,8 @@ from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
+from sliceport.directml.lowered import LoweredNode
 from sliceport.directml.operators import ElementWiseIdentity, Operator, Slice, Slice1, Split
-from sliceport.directml.program import LoweredNode
 from sliceport.directml.tensor import BufferTensor, DataType, packed_strides
 from sliceport.errors import UsageError
 from sliceport.slicing import Region, SplitSpec

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sliceport.directml import emulator
-from sliceport.directml.program import Call, LoweredNode
+from sliceport.directml.lowered import Call, LoweredNode
 from sliceport.directml.tensor import BufferTensor
 
 Bytes = npt.NDArray[np.uint8]
