@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,20 +20,20 @@ from onnx_ops.running.known_defects import known_defects
 from onnx_ops.running.one_node import build_model, element_dtype, output_names
 from onnx_ops.running.runnable import prepare_to_run
 from onnx_ops.running.session import Captured
-from sliceport.arguments import is_path, read_input_shapes, read_inputs, read_seed
+from sliceport.arguments import read_input_shapes, read_inputs, read_seed
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.lowered import LoweredNode
 from sliceport.directml.program import Program
 from sliceport.engines.comparison import (
-    Bytes,
     Comparison,
+    ReferenceRun,
     Report,
     add_defects,
     compare_node,
     reproducing_command,
     takes_part,
 )
-from sliceport.engines.engine import Engine, NodeEngine, Value
+from sliceport.engines.engine import Engine, NodeEngine, TensorBytes, Value
 from sliceport.engines.inputs import find_inputs_that_run, random_array
 from sliceport.engines.side import RunFailed
 from sliceport.engines.sizes import sizes_to_try
@@ -93,37 +93,17 @@ def compare(
             continue
         node_engines = [engine for engine in engines if takes_part(engine, lowered)]
         if lowered.node.scope and lowered.verdict != "folded":
-            values = _capture_alone(lowered, seed)
-            comparisons += [_compare_node(lowered, engine, values, {}, alone=True) for engine in node_engines]
+            run = ReferenceRun(REFERENCE, _capture_alone(lowered, seed), alone=True)
+            comparisons += [_compare_node(lowered, engine, run) for engine in node_engines]
         else:
             comparisons += _compare_in_runs(lowered, node_engines, runs)
-    command = reproducing_command(
-        model if is_path(model) else "MODEL",
-        input_shapes=given_shapes,
-        feature_level=program.feature_level,
-        seed=seed,
-        executors=None if executors is None else (REFERENCE, *(engine.name for engine in engines)),
-    )
+    names = None if executors is None else (REFERENCE, *(engine.name for engine in engines))
+    command = reproducing_command(model, given_shapes, program.feature_level, seed, names)
     command += " (and the same --input)" if arrays else ""
     return Report(tuple(comparisons), program, reference, command, notes)
 
 
-@dataclass(frozen=True)
-class _ModelRun:
-    """A run of the whole model, with the values that the slicing nodes of its main graph read and write.
-
-    Attributes:
-        values: The values, by name.
-        label: A space and a sentence about the inputs of the run, or an empty string.
-        cache: Outputs of calls of DirectML operators that ran before; see `compare_node`.
-    """
-
-    values: dict[str, Captured]
-    label: str = ""
-    cache: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
-
-
-def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[_ModelRun]) -> list[Comparison]:
+def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequence[ReferenceRun]) -> list[Comparison]:
     """Compare a node on each engine in all runs of the model.
 
     For each engine, return its first comparison that is not clean, or its first comparison if all are clean. A folded
@@ -132,7 +112,7 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
     if lowered.verdict == "folded":
         by_run = [[_compare_constants(lowered, run.values)] for run in runs]
     else:
-        by_run = [[_compare_node(lowered, engine, run.values, run.cache) for engine in engines] for run in runs]
+        by_run = [[_compare_node(lowered, engine, run) for engine in engines] for run in runs]
     results = []
     for comparisons in zip(*by_run, strict=True):
         labelled = [replace(each, detail=each.detail + run.label) for each, run in zip(comparisons, runs, strict=True)]
@@ -140,19 +120,12 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
     return results
 
 
-def _compare_node(
-    lowered: LoweredNode,
-    engine: Engine,
-    values: Mapping[str, Captured],
-    cache: dict[tuple[str, int], list[Bytes]],
-    *,
-    alone: bool = False,
-) -> Comparison:
+def _compare_node(lowered: LoweredNode, engine: Engine, run: ReferenceRun) -> Comparison:
     """Compare a node on one engine, and name known defects that explain a difference or error; see `compare_node`."""
     model: onnx.ModelProto | None = None
     if isinstance(engine, NodeEngine):
         model = build_model(lowered.resolved, output_names(lowered.resolved))
-    comparison = compare_node(lowered, engine, values, cache, reference=REFERENCE, model=model, alone=alone)
+    comparison = compare_node(lowered, engine, run, model)
     if comparison.status in ("mismatch", "error"):
         for blamed in (REFERENCE, engine.name):  # Either may be wrong.
             comparison = add_defects(comparison, blamed, known_defects(lowered.resolved, blamed))
@@ -165,7 +138,7 @@ def _run_model(
     shapes: Mapping[str, Sequence[int]],
     arrays: Mapping[str, npt.NDArray[Any]],
     seed: int,
-) -> tuple[list[_ModelRun], tuple[str, ...]]:
+) -> tuple[list[ReferenceRun], tuple[str, ...]]:
     """Run the model with the defaults of its inputs and, if possible, with other values.
 
     Return these runs, and notes about the defaults that were kept. If the main graph has no node to compare, return one
@@ -173,7 +146,7 @@ def _run_model(
     """
     nodes = [lowered.node for lowered in program.nodes if lowered.verdict != "refused" and not lowered.node.scope]
     if not nodes:
-        return [_ModelRun({})], ()
+        return [ReferenceRun(REFERENCE, {})], ()
     runnable = prepare_to_run(checked, inlines=True)
     computed_names = {output.name for node in runnable.model.graph for output in node.outputs}
     read_names = {node.input for node in nodes if not isinstance(node, Folded)}
@@ -182,11 +155,11 @@ def _run_model(
     observed = runnable.with_outputs(sorted((read_names | written_names) & computed_names))
     side = onnxruntime_cpu.side()
     found = find_inputs_that_run(observed, side, shapes, arrays, seed)
-    runs = [_ModelRun(_collect_values(runnable.model, found.outputs, found.arrays, read_names))]
+    runs = [ReferenceRun(REFERENCE, _collect_values(runnable.model, found.outputs, found.arrays, read_names))]
     other_run, notes = run_with_other_values(observed, side, found.arrays)
     if other_run is not None:
         values = _collect_values(runnable.model, other_run.outputs, other_run.inputs, read_names)
-        runs.append(_ModelRun(values, f" This is{other_run.label}."))  # `label` begins with a space
+        runs.append(ReferenceRun(REFERENCE, values, label=f" This is{other_run.label}."))  # it begins with a space
     return runs, notes
 
 
@@ -231,7 +204,7 @@ def _capture(values: Mapping[str, Value]) -> dict[str, Captured]:
     return {name: Captured.of(value) for name, value in values.items() if isinstance(value, np.ndarray)}
 
 
-def _compare_constants(lowered: LoweredNode, values: Mapping[str, Captured]) -> Comparison:
+def _compare_constants(lowered: LoweredNode, values: Mapping[str, TensorBytes]) -> Comparison:
     """Compare the constants of a folded node with the values of a run. Skip nodes in bodies and `_INEXACT` types."""
     node = lowered.node
     assert isinstance(node, Folded)

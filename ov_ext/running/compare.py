@@ -13,14 +13,21 @@ from ov_ext.model.openvino_lock import with_openvino_lock
 from ov_ext.model.read import input_dims, read_slicing_nodes, slicing_nodes
 from ov_ext.running import OUR_ENGINE
 from ov_ext.running.one_node import OneNode
-from sliceport.arguments import is_path
 from sliceport.defects.engines import OPENVINO
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.layouts import Options
 from sliceport.directml.lower import lower_nodes
 from sliceport.directml.lowered import LoweredNode
-from sliceport.engines.comparison import Comparison, Report, add_defects, compare_node, reproducing_command, takes_part
+from sliceport.engines.comparison import (
+    Comparison,
+    ReferenceRun,
+    Report,
+    add_defects,
+    compare_node,
+    reproducing_command,
+    takes_part,
+)
 from sliceport.engines.engine import Engine, TensorBytes
 from sliceport.engines.inputs import announce_sizes
 from sliceport.engines.registry import engines_for_nodes
@@ -67,13 +74,8 @@ def compare(
         else:
             node_engines = [engine for engine in engines if takes_part(engine, lowered)]
             comparisons += _compare_node(lowered, OneNode(lowered.resolved, node_in_model), node_engines, seed)
-    command = reproducing_command(
-        model if is_path(model) else "MODEL",
-        input_shapes=shapes,
-        feature_level=program.feature_level,
-        seed=seed,
-        executors=None if executors is None else (OPENVINO, *(engine.name for engine in engines)),
-    )
+    names = None if executors is None else (OPENVINO, *(engine.name for engine in engines))
+    command = reproducing_command(model, shapes, program.feature_level, seed, names)
     return Report(tuple(comparisons), program, f"{OPENVINO} {ov.__version__}", command)
 
 
@@ -119,8 +121,9 @@ def _compare_node(
     values = {node.input: TensorBytes(data, node.cuts[0].region.input_shape)}
     for cut, output in zip(node.cuts, outputs, strict=True):
         values[cut.output] = TensorBytes(output, cut.region.output_shape)
+    run = ReferenceRun(reference, values, alone=True)
     for engine in engines:
-        comparison = compare_node(lowered, engine, values, {}, reference=reference, model=one_node, alone=True)
+        comparison = compare_node(lowered, engine, run, one_node)
         if comparison.status == "mismatch":  # An error already names its defect.
             comparison = add_defects(comparison, engine.name, one_node.defects_on(engine.name))
         yield comparison

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from sliceport import device
 from sliceport.device import install, validator
 from sliceport.device.libraries import read_package_spec
-from sliceport.diagnosis import Status
 from sliceport.sandbox.child_process import ChildLost
 
 
@@ -38,7 +37,7 @@ def status() -> dict[str, Any]:
     return report
 
 
-def check_validator() -> tuple[Status, str]:
+def check_validator() -> tuple[Literal["ok", "missing", "broken"], str]:
     """Return the state of the validator, with its title if it works, or else a reason."""
     if not install.is_validator_installed():
         lacking = validator.missing_requirement()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from sliceport.arguments import is_path
 from sliceport.defects.defect import Defect
 from sliceport.directml.elements import ELEMENT_BITS
 from sliceport.directml.feature_levels import FeatureLevel
@@ -124,16 +125,27 @@ class Report:
         }
 
 
-def compare_node(
-    lowered: LoweredNode,
-    engine: Engine,
-    values: Mapping[str, TensorBytes],
-    cache: dict[tuple[str, int], list[Bytes]],
-    *,
-    reference: str,
-    model: Any = None,
-    alone: bool = False,
-) -> Comparison:
+@dataclass(frozen=True)
+class ReferenceRun:
+    """A run that computed the expected outputs of nodes.
+
+    Attributes:
+        reference: The name of the engine.
+        values: The tensors that nodes or their operators read, and the expected outputs, by name.
+        alone: Whether the run was of one node outside its model, on random data.
+        label: A space and a sentence about the inputs of the run, or an empty string.
+        cache: Outputs of calls by the name of the engine and the number of the call. `compare_node` adds to the cache,
+            because several nodes may share a call.
+    """
+
+    reference: str
+    values: Mapping[str, TensorBytes]
+    alone: bool = False
+    label: str = ""
+    cache: dict[tuple[str, int], list[Bytes]] = field(default_factory=dict)
+
+
+def compare_node(lowered: LoweredNode, engine: Engine, run: ReferenceRun, model: Any = None) -> Comparison:
     """Run one node on one engine, and compare its outputs with the expected outputs.
 
     A validator runs nothing: it accepts or refuses the operators of the node.
@@ -141,12 +153,8 @@ def compare_node(
     Args:
         lowered: The node and its operators.
         engine: The engine.
-        values: The tensors that the node or its operators read, and the expected outputs, by name.
-        cache: Outputs of calls by the name of the engine and the number of the call. This function adds to the cache,
-            because several nodes may share a call.
-        reference: Name of the engine that computed `values`.
+        run: The run that computed the expected outputs.
         model: A model of the node alone, in its format; see `SingleNode`. Only a `NodeEngine` needs it.
-        alone: Whether `values` are from a run of the node outside its model, on random data.
 
     Raises:
         MemoryError: The engine lacks memory.
@@ -157,11 +165,11 @@ def compare_node(
         if isinstance(engine, OperatorValidator):
             libraries = [engine.validate(call.operator) for call in lowered.calls]  # all are the same
             # `takes_part` leaves validators out if the node has no calls.
-            return Comparison(lowered, engine.name, "accepted", libraries[0], alone=alone)
+            return Comparison(lowered, engine.name, "accepted", libraries[0], alone=run.alone)
         if isinstance(engine, OperatorEngine):
-            actual = _run_operators(lowered, engine, values, cache)
+            actual = _run_operators(lowered, engine, run)
         else:
-            outputs = engine.run_node(SingleNode(lowered, model), values[node.input].data)
+            outputs = engine.run_node(SingleNode(lowered, model), run.values[node.input].data)
             actual = {cut.output: data for cut, data in zip(node.cuts, outputs, strict=True)}
     except (MemoryError, ChildLost):  # the machine is at fault, not the node
         raise
@@ -170,19 +178,19 @@ def compare_node(
         if not isinstance(error, SliceportError):  # an engine of another package may raise anything
             reason = f"{type(error).__name__}: {' '.join(reason.split())}"
         detail = f"{node.label}: {engine.name} failed: {reason}"
-        return Comparison(lowered, engine.name, "error", detail, alone=alone)
+        return Comparison(lowered, engine.name, "error", detail, alone=run.alone)
     byte_count = 0
     for cut in node.cuts:  # one for each output
         if not cut.output or (cut.output not in actual and not cut.used):
             continue  # the output has no name, or the engine left it out and nothing reads it
-        expected = values[cut.output]
+        expected = run.values[cut.output]
         bits = ELEMENT_BITS.get(node.element, 8)  # strings have no bits, but only empty slices of them are compared
         detail = _describe_difference(expected, actual.get(cut.output), cut.region.output_shape, bits)
         if detail:
-            message = f"{node.label}: output {cut.output!r} by {engine.name} differs from {reference}: {detail}"
-            return Comparison(lowered, engine.name, "mismatch", message, bytes_compared=byte_count, alone=alone)
+            message = f"{node.label}: output {cut.output!r} by {engine.name} differs from {run.reference}: {detail}"
+            return Comparison(lowered, engine.name, "mismatch", message, bytes_compared=byte_count, alone=run.alone)
         byte_count += expected.data.size
-    return Comparison(lowered, engine.name, "equal", bytes_compared=byte_count, alone=alone)
+    return Comparison(lowered, engine.name, "equal", bytes_compared=byte_count, alone=run.alone)
 
 
 def takes_part(engine: Engine, lowered: LoweredNode) -> bool:
@@ -202,22 +210,18 @@ def add_defects(comparison: Comparison, engine: str, defects: Sequence[Defect]) 
     return replace(comparison, detail=detail, defects=(*comparison.defects, *defects))
 
 
-def _run_operators(
-    lowered: LoweredNode,
-    engine: OperatorEngine,
-    values: Mapping[str, TensorBytes],
-    cache: dict[tuple[str, int], list[Bytes]],
-) -> dict[str, Bytes]:
-    """Run the calls of a node that are not in `cache`, and return the bytes of each output of the node by name."""
+def _run_operators(lowered: LoweredNode, engine: OperatorEngine, run: ReferenceRun) -> dict[str, Bytes]:
+    """Run the calls of a node that are not in `run.cache`, and return the bytes of each output of the node by name."""
     cuts = lowered.resolved.cuts
     # Empty outputs and aliases need no operator. Comparisons use no views, so an alias is a whole tensor.
     actual: dict[str, Bytes] = {cut.output: np.zeros(0, np.uint8) for cut in cuts if cut.region.is_empty}
     for alias in lowered.aliases:
-        actual[alias.output] = values[alias.value].data
+        actual[alias.output] = run.values[alias.value].data
     for call in lowered.calls:
-        if (engine.name, call.id) not in cache:
-            cache[engine.name, call.id] = engine.run_operator(call.operator, _bound_bytes(call, values))
-        actual |= {binding.value: data for binding, data in zip(call.outputs, cache[engine.name, call.id], strict=True)}
+        key = engine.name, call.id
+        if key not in run.cache:
+            run.cache[key] = engine.run_operator(call.operator, _bound_bytes(call, run.values))
+        actual |= {binding.value: data for binding, data in zip(call.outputs, run.cache[key], strict=True)}
     return actual
 
 
@@ -259,22 +263,19 @@ def _describe_difference(expected: TensorBytes, actual: Bytes | None, shape: tup
 
 
 def reproducing_command(
-    model: str | os.PathLike[str],
-    *,
-    input_shapes: Mapping[str, Sequence[int]],
-    feature_level: FeatureLevel,
-    seed: int,
-    executors: Sequence[str] | None,
+    model: Any, shapes: Mapping[str, Sequence[int]], level: FeatureLevel, seed: int, executors: Sequence[str] | None
 ) -> str:
     """Return the command that repeats a comparison. If `executors` is None, it names no engines.
 
+    In the command, `MODEL` stands for a model without a path.
+
     The command has no `--input`. If inputs were given, the caller adds a remark about them.
     """
-    path = os.fspath(model)
+    path = os.fspath(model) if is_path(model) else "MODEL"
     # A leading "-" would make the path an option.
     file = os.path.join(os.curdir, path) if path.startswith("-") else path
-    words = ["sliceport", "compare", file, "--seed", str(seed), "--feature-level", str(feature_level)]
-    words += input_shapes_option(input_shapes)
+    words = ["sliceport", "compare", file, "--seed", str(seed), "--feature-level", str(level)]
+    words += input_shapes_option(shapes)
     if executors is not None:
         words += ["--executors", ",".join(executors)]
     return join(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from onnx_ops.running.defaults import run_with_other_values
 from onnx_ops.running.runnable import prepare_to_run
 from onnx_ops.running.session import Captured
 from sliceport.directml.lowered import LoweredNode
-from sliceport.engines.comparison import Comparison, compare_node
+from sliceport.engines.comparison import Comparison, ReferenceRun, compare_node
 from sliceport.engines.engine import Engine, WholeModel
 from sliceport.engines.side import BudgetSpent, Side
 
@@ -44,9 +45,11 @@ def saved(folder: Path) -> Path:
 def test_compare_runs_the_default_and_another_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def spy(lowered: LoweredNode, engine: Engine, known: dict[str, Captured], *args: Any, **options: Any) -> Comparison:
-        seen.append((lowered.node.input, known[lowered.node.input].array().tolist()))
-        return compare_node(lowered, engine, known, *args, **options)
+    def spy(lowered: LoweredNode, engine: Engine, run: ReferenceRun, model: Any) -> Comparison:
+        value = run.values[lowered.node.input]
+        assert isinstance(value, Captured)
+        seen.append((lowered.node.input, value.array().tolist()))
+        return compare_node(lowered, engine, run, model)
 
     monkeypatch.setattr(run_module, "compare_node", spy)
     report = compare(saved(tmp_path))
@@ -62,13 +65,11 @@ def test_a_mismatch_with_the_other_value_alone_is_found(
 ) -> None:
     """Let the program take the default for a constant."""
 
-    def constant(
-        lowered: LoweredNode, engine: Engine, known: dict[str, Captured], *args: Any, **options: Any
-    ) -> Comparison:
+    def constant(lowered: LoweredNode, engine: Engine, run: ReferenceRun, model: Any) -> Comparison:
         if lowered.node.input == "w":
             default = Captured.of(np.arange(1, 9, dtype=np.float32))
-            known = known | {"w": default}
-        return compare_node(lowered, engine, known, {}, **options)
+            run = replace(run, values={**run.values, "w": default}, cache={})
+        return compare_node(lowered, engine, run, model)
 
     monkeypatch.setattr(run_module, "compare_node", constant)
     path = saved(tmp_path)
