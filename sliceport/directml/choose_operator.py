@@ -7,12 +7,10 @@ type of the elements at the level, the elements are copied as another type with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sliceport.directml.elements import ELEMENT_BITS, Carrier, find_carriers
 from sliceport.directml.feature_levels import FeatureLevel
 from sliceport.directml.operators import INT32_MAX, ElementWiseIdentity, Operator, Slice, Slice1, Split
-from sliceport.directml.schema import SLICE, SLICE1, OperatorSchema, Support
+from sliceport.directml.schema import ELEMENT_WISE_IDENTITY, SLICE, SLICE1, SPLIT, OperatorSchema, Support
 from sliceport.directml.strided_copy import StridedCopy
 from sliceport.directml.tensor import UINT32_MAX, BufferTensor
 from sliceport.slicing import window
@@ -22,9 +20,6 @@ _INTEGER_OF_FLOAT = {"FLOAT": "UINT32", "FLOAT16": "UINT16", "DOUBLE": "UINT64"}
 
 See "signalling NaNs" in `sliceport/defects/directml.toml`.
 """
-
-_Build = Callable[[StridedCopy, BufferTensor, list[BufferTensor], int], Operator]
-"""Builder of an operator from a copy, its padded input and outputs, and the number of dimensions that padding adds."""
 
 
 class NotLoweredError(Exception):
@@ -41,7 +36,7 @@ def choose_split(copy: StridedCopy, element: str, level: FeatureLevel) -> Operat
     Raises:
         NotLoweredError: SPLIT cannot perform the copy at this level.
     """
-    return _build_with_best_carrier(copy, element, level, Split.schema, _build_split)
+    return _build_with_best_carrier(copy, element, level, SPLIT)
 
 
 def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, selects_all: bool) -> Operator:
@@ -56,23 +51,21 @@ def choose_slice(copy: StridedCopy, element: str, level: FeatureLevel, *, select
         # ELEMENT_WISE_IDENTITY may change the bits of a float NaN, so floats are copied as integers.
         carried_type = _INTEGER_OF_FLOAT.get(element, element)
         try:
-            return _build_with_best_carrier(copy, carried_type, level, ElementWiseIdentity.schema, _build_identity)
+            return _build_with_best_carrier(copy, carried_type, level, ELEMENT_WISE_IDENTITY)
         except NotLoweredError:
             pass  # try a slice: at the lowest levels, SLICE accepts more data types
     if SLICE1.support(level):
-        return _build_with_best_carrier(copy, element, level, SLICE1, _build_slice1)
+        return _build_with_best_carrier(copy, element, level, SLICE1)
     if any(selected.step < 0 for selected in copy.selected[0]):
         raise NotLoweredError(
             "feature_level",
             f"a backward step needs DML_OPERATOR_SLICE1, which feature level {level} does not have; lower the model "
             f"for feature level 2.1 or higher",
         )
-    return _build_with_best_carrier(copy, element, level, SLICE, _build_slice)
+    return _build_with_best_carrier(copy, element, level, SLICE)
 
 
-def _build_with_best_carrier(
-    copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema, build: _Build
-) -> Operator:
+def _build_with_best_carrier(copy: StridedCopy, element: str, level: FeatureLevel, schema: OperatorSchema) -> Operator:
     """Return an operator of `schema` for a copy. The operator copies the elements as the first data type that fits.
 
     Raises:
@@ -86,7 +79,7 @@ def _build_with_best_carrier(
         recast = copy.recast(carrier)
         if recast is not None:  # the copy moves whole elements of the carrier
             _check_limits(recast, level, schema, support)
-            return _build_operator(recast, carrier, support, build)
+            return _build_operator(recast, carrier, schema, support)
     raise NotLoweredError(
         "unaligned_type",
         f"{element} elements have {ELEMENT_BITS[element]} bits, and they cannot be moved as whole elements of a data "
@@ -111,19 +104,16 @@ def _check_limits(copy: StridedCopy, level: FeatureLevel, schema: OperatorSchema
         )
 
 
-def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build: _Build) -> Operator:
+def _build_operator(copy: StridedCopy, carrier: Carrier, schema: OperatorSchema, support: Support) -> Operator:
     """Return the operator for a copy. Its tensors get leading dimensions of 1 if the operator needs a higher rank.
 
     Raises:
         NotLoweredError: A tensor or its buffer exceeds DirectML's limit, or an output may overlap itself.
     """
     # The copy of a single element has no axes, but a tensor needs a dimension.
-    input_tensor = BufferTensor.of(carrier.data_type, copy.sizes or (1,), copy.input_strides or None)
-    outputs = [
-        BufferTensor.of(carrier.data_type, counts or (1,), strides or None)
-        for counts, strides in zip(copy.counts, copy.output_strides, strict=True)
-    ]
-    for tensor in (input_tensor, *outputs):
+    shapes = zip((copy.sizes, *copy.counts), (copy.input_strides, *copy.output_strides), strict=True)
+    tensors = [BufferTensor.of(carrier.data_type, sizes or (1,), strides or None) for sizes, strides in shapes]
+    for tensor in tensors:
         if not tensor.is_addressable:
             elements = max(tensor.element_count, tensor.physical_size)
             raise NotLoweredError(
@@ -131,31 +121,18 @@ def _build_operator(copy: StridedCopy, carrier: Carrier, support: Support, build
                 f"a tensor that has or spans {elements} {carrier.data_type.name} elements, in a buffer of "
                 f"{tensor.total_tensor_size_in_bytes} bytes, exceeds DirectML's limit of {UINT32_MAX} elements",
             )
-        if tensor is not input_tensor and tensor.may_overlap:
+        if tensor is not tensors[0] and tensor.may_overlap:
             raise NotLoweredError("invalid", "the output's strides may put two elements at one address")
     rank = max(len(copy.sizes), support.min_rank, 1)
-    padded = [tensor.padded_to(rank) for tensor in outputs]
-    return build(copy, input_tensor.padded_to(rank), padded, rank - len(copy.sizes))
-
-
-def _build_slice1(
-    copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int
-) -> Slice1:
-    ranges = (range(1),) * added_dims + copy.selected[0]  # SLICE1 has one output
-    offsets, sizes, strides = zip(*map(window, ranges), strict=True)
-    return Slice1(input_tensor, outputs[0], len(ranges), offsets, sizes, strides)
-
-
-def _build_slice(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int) -> Slice:
-    ranges = (range(1),) * added_dims + copy.selected[0]  # SLICE has one output, and all steps are positive
-    offsets, sizes, strides = zip(*((each.start, len(each), each.step) for each in ranges), strict=True)
-    return Slice(input_tensor, outputs[0], len(ranges), offsets, sizes, strides)
-
-
-def _build_split(copy: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], added_dims: int) -> Split:
-    assert copy.split_axis is not None
-    return Split(input_tensor, len(outputs), tuple(outputs), copy.split_axis + added_dims)
-
-
-def _build_identity(_: StridedCopy, input_tensor: BufferTensor, outputs: list[BufferTensor], __: int) -> Operator:
-    return ElementWiseIdentity(input_tensor, outputs[0])
+    input_tensor, *outputs = [tensor.padded_to(rank) for tensor in tensors]
+    added_dims = rank - len(copy.sizes)
+    if schema is SPLIT:
+        assert copy.split_axis is not None
+        return Split(input_tensor, len(outputs), tuple(outputs), copy.split_axis + added_dims)
+    if schema is ELEMENT_WISE_IDENTITY:
+        return ElementWiseIdentity(input_tensor, outputs[0])
+    ranges = (range(1),) * added_dims + copy.selected[0]  # SLICE1 and SLICE have one output
+    if schema is SLICE1:
+        return Slice1(input_tensor, outputs[0], rank, *zip(*map(window, ranges), strict=True))
+    forward_windows = ((each.start, len(each), each.step) for each in ranges)
+    return Slice(input_tensor, outputs[0], rank, *zip(*forward_windows, strict=True))
