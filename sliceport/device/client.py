@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
@@ -222,11 +223,8 @@ class Device:
             with _open_data_file(path) as file:
                 request["files"].append({"size": os.fstat(file.fileno()).st_size})
         header, reply = self._ask(request, [model, *(data for *_, data in arrays.values())], files)
-        results, position = [], 0
-        for output in header["outputs"]:
-            data = reply[position : position + output["size"]]
-            position += output["size"]
-            results.append(decode(output["element"], output["shape"], data))
+        data = io.BytesIO(reply)
+        results = [decode(each["element"], each["shape"], data.read(each["size"])) for each in header["outputs"]]
         return results, [NodeRun(*node) for node in header["nodes"]]
 
     def _ask(

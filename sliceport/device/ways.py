@@ -20,17 +20,17 @@ def _user_namespaces(root: Path) -> list[str]:
     return [*_NAMESPACES, "--user", "--map-root-user", "sh", str(host_file("enter.sh")), "mount", str(root)]
 
 
-def _bubblewrap(root: Path) -> list[str] | None:
-    """Return a command that enters a root folder with bwrap, or None if bwrap is not installed."""
+def _bubblewrap(root: Path) -> list[str]:
+    """Return a command that enters a root folder with bwrap, or [] if bwrap is not installed."""
     isolation = ["--unshare-all", "--die-with-parent", "--bind", str(root), "/"]
     mounts = ["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys", "--tmpfs", "/tmp"]  # noqa: S108
-    return ["bwrap", *isolation, *mounts] if shutil.which("bwrap") else None
+    return ["bwrap", *isolation, *mounts] if shutil.which("bwrap") else []
 
 
-def _namespaces_as_root(root: Path) -> list[str] | None:
-    """Return a command that enters a root folder in new namespaces, or None if this process is not root."""
+def _namespaces_as_root(root: Path) -> list[str]:
+    """Return a command that enters a root folder in new namespaces, or [] if this process is not root."""
     is_root = sys.platform != "win32" and os.geteuid() == 0  # Windows has no geteuid
-    return [*_NAMESPACES, "sh", str(host_file("enter.sh")), "mount", str(root)] if is_root else None
+    return [*_NAMESPACES, "sh", str(host_file("enter.sh")), "mount", str(root)] if is_root else []
 
 
 def _proot(root: Path) -> list[str]:
@@ -38,13 +38,13 @@ def _proot(root: Path) -> list[str]:
     return ["sh", str(host_file("enter.sh")), "proot", str(root)]
 
 
-WAYS: dict[str, Callable[[Path], list[str] | None]] = {
+WAYS: dict[str, Callable[[Path], list[str]]] = {
     "user namespaces": _user_namespaces,
     "bubblewrap": _bubblewrap,
     "namespaces as root": _namespaces_as_root,
     "proot": _proot,  # is slow because it traces every system call, but works even in a container without privileges
 }
-"""The ways, best first. Each maps a root folder to a command, or to None if this machine lacks the way. The program and
+"""The ways, best first. Each maps a root folder to a command, or to [] if this machine lacks the way. The program and
 its arguments are appended to the command. All processes of a program end with its first process."""
 
 
@@ -54,7 +54,7 @@ def choose(root: Path) -> tuple[str | None, dict[str, str]]:
     reasons = {}
     for name, way in WAYS.items():
         prefix = way(root)
-        if prefix is None:  # this machine lacks the way
+        if not prefix:  # this machine lacks the way
             continue
         try:
             run([*prefix, "/bin/true"], prefix[0])
@@ -74,8 +74,7 @@ def command(root: Path, *words: str) -> list[str]:
         DeviceError: No way works on this machine.
     """
     chosen, refused = choose(root)
-    prefix = WAYS[chosen](root) if chosen is not None else None
-    if prefix is None:
+    if chosen is None:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         raise DeviceError(f"no program can be run in the root folder '{root}' ({reasons}).")
-    return [*prefix, *words]
+    return [*WAYS[chosen](root), *words]

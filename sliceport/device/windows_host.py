@@ -9,12 +9,12 @@ in a driver may end the process. FOLDER contains DirectML.dll; the provider is p
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -100,7 +100,7 @@ class Host:
     def _run_onnx(self, request: dict[str, Any], payload: bytes) -> Answer:
         ort = _import_onnxruntime()
         options = _session_options(ort, request)
-        model_size, weights = request["model_size"], request["weights"]
+        data, weights, inputs = io.BytesIO(payload), request["weights"], request["inputs"]
         call = "CreateSession"  # the step to name in an error
         try:
             weight_arrays: list[Any] = []  # onnxruntime reads the arrays of weights and inputs until the run has ended
@@ -109,14 +109,12 @@ class Host:
                 initializers, weight_arrays = _make_values(ort, weights, parts)
                 options.add_external_initializers(list(initializers), list(initializers.values()))
             provider = (_PROVIDER, {"device_id": str(self._adapter)})
-            session = ort.InferenceSession(payload[:model_size], options, providers=[provider])
+            session = ort.InferenceSession(data.read(request["model_size"]), options, providers=[provider])
             session.disable_fallback()  # otherwise onnxruntime would repeat a failed run on the CPU
             if _PROVIDER not in session.get_providers():  # onnxruntime falls back to the CPU without an error
                 raise RuntimeError(f"the DirectML provider does not start on adapter {self._adapter}")
             call = "Run"
-            inputs = request["inputs"]
-            ends = accumulate((each["size"] for each in inputs), initial=model_size)
-            contents = (np.frombuffer(payload[start:end], np.uint8) for start, end in pairwise(ends))
+            contents = (np.frombuffer(data.read(each["size"]), np.uint8) for each in inputs)
             feeds, input_arrays = _make_values(ort, inputs, contents)
             results = session.run_with_ort_values(request["outputs"], feeds)
             del input_arrays, weight_arrays
@@ -130,8 +128,8 @@ class Host:
         outputs = [
             {"shape": list(result.shape()), "element": result.element_type(), "size": size} for result, size in sized
         ]
-        data = [ctypes.string_at(result.data_ptr(), size) for result, size in sized if size]
-        return {"nodes": nodes, "outputs": outputs}, b"".join(data)
+        reply = [ctypes.string_at(result.data_ptr(), size) for result, size in sized if size]
+        return {"nodes": nodes, "outputs": outputs}, b"".join(reply)
 
 
 def _import_onnxruntime() -> Any:

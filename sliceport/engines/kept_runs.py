@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.failure import Failure
 from sliceport.errors import UsageError
+from sliceport.sandbox.place import write_files
 from sliceport.version import __version__
 
 
@@ -59,14 +59,8 @@ class KeptRuns:
                     return
                 arrays[f"{array.dtype.name} {name}"] = array
             arrays["count"] = np.array(len(result))  # `read` uses it to notice arrays that a damaged zip file has lost
-        with suppress(OSError), NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
-            try:
-                np.savez(file, **arrays)
-                file.close()  # Windows does not rename an open file
-                os.replace(file.name, path)  # the file appears whole, even if another process writes the same run
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        with suppress(UsageError):  # the folder may be full, or not writable
+            write_files([path], lambda folder: np.savez(folder / path.name, **arrays), overwrite=True)
 
 
 def open_kept_runs(folder: str | os.PathLike[str]) -> KeptRuns:
