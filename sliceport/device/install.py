@@ -125,7 +125,7 @@ def _install(title: str, target: Path, lacking: str | None, build: Callable[[Pat
 
 def _download_validator(scratch: Path, say: Progress) -> None:
     """Download the library for Linux into a folder, and test it with a valid and an invalid operator."""
-    say(f"downloading {FOR_LINUX.package}=={FOR_LINUX.version} for its {FOR_LINUX.libraries[0]}, 25 MB")
+    say(f"downloading {FOR_LINUX.spec} for its {FOR_LINUX.libraries[0]}, 25 MB")
     FOR_LINUX.install(scratch)
     say("testing it")
     # The third stride is -2, as in the example, or 0, which is invalid.

@@ -13,9 +13,7 @@ from pathlib import Path
 
 from sliceport.device.programs import Progress, run
 
-PACKAGE = "onnxruntime-directml"
-VERSION = "1.24.4"
-_WITH_DIRECTML = (PACKAGE, "onnxruntime-windowsml")
+_WITH_DIRECTML = ("onnxruntime-directml", "onnxruntime-windowsml")
 """The packages of onnxruntime for Windows that hold DirectML.dll."""
 LIBRARIES = ("DirectML.dll", "onnxruntime.dll", "onnxruntime_providers_shared.dll")
 _NOTE = "libraries.txt"
@@ -27,20 +25,16 @@ class Wheel:
     """A wheel of the package index, which pip downloads and checks by its hash.
 
     Attributes:
-        package: Name of the package.
-        version: Version of the package.
+        spec: `package==version`.
         sha256: Hash of the wheel.
-        platform: Platform tag of the wheel.
-        python: Version of Python that the wheel is for.
+        target: Platform tag and version of Python that the wheel is for.
         folder: The folder in the wheel that holds the libraries.
         libraries: Names of the files to take from that folder.
     """
 
-    package: str
-    version: str
+    spec: str
     sha256: str
-    platform: str
-    python: str
+    target: tuple[str, str]
     folder: str
     libraries: tuple[str, ...]
 
@@ -53,11 +47,12 @@ class Wheel:
         """
         with tempfile.TemporaryDirectory(prefix=".wheel-", dir=home) as temporary:
             requirements = Path(temporary, "requirements.txt")
-            requirements.write_text(f"{self.package}=={self.version} --hash=sha256:{self.sha256}\n")
+            requirements.write_text(f"{self.spec} --hash=sha256:{self.sha256}\n")
             options = ["--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(requirements)]
-            target = ["--platform", self.platform, "--python-version", self.python, "--dest", temporary]
+            platform, python = self.target
+            target = ["--platform", platform, "--python-version", python, "--dest", temporary]
             command = [sys.executable, "-m", "pip", "download", *options, *target]
-            run(command, f"pip download {self.package}")
+            run(command, f"pip download {self.spec.partition('==')[0]}")
             (wheel,) = Path(temporary).glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 for name in self.libraries:
@@ -65,20 +60,16 @@ class Wheel:
 
 
 FOR_WINDOWS = Wheel(
-    PACKAGE,
-    VERSION,
+    "onnxruntime-directml==1.24.4",
     "96642a787e5a6f33bf043521c0f06eb1eb663f6b830e5862a2026d03f9c90543",
-    "win_amd64",
-    "3.11",
+    ("win_amd64", "3.11"),
     "onnxruntime/capi",
     LIBRARIES,
 )
 FOR_LINUX = Wheel(
-    "torch-directml",
-    "0.2.5.dev240914",
+    "torch-directml==0.2.5.dev240914",
     "30e29872f4d6059dd784897fa2df0cddb80f3874ed4f0860758790286e95a823",
-    "manylinux2010_x86_64",
-    "3.10",
+    ("manylinux2010_x86_64", "3.10"),
     "torch_directml",
     ("libdirectml.so", "libd3d12.so", "libdxcore.so"),
 )
@@ -117,4 +108,4 @@ def find_package() -> tuple[str, Path | None]:
             folder = Path(str(distribution.locate_file(FOR_WINDOWS.folder)))
             if (folder / LIBRARIES[0]).is_file():
                 return f"{package}=={distribution.version}", folder
-    return f"{PACKAGE}=={VERSION}", None
+    return FOR_WINDOWS.spec, None

@@ -129,7 +129,7 @@ def _install_packages(site: Path) -> None:
     """Install what the project and its tests need, for Windows: markers ask this platform, hence colorama."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
     names = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["openvino"]]
-    names += [f"{libraries.PACKAGE}=={libraries.VERSION}", "colorama", "--group", f"{PROJECT}/pyproject.toml:test"]
+    names += [libraries.FOR_WINDOWS.spec, "colorama", "--group", f"{PROJECT}/pyproject.toml:test"]
     _pip("install", "--no-compile", *TARGET, "--target", str(site), *names)
     # Imports from bytecode take half as long in Wine; not all files are of this version of Python.
     subprocess.run(
