@@ -278,7 +278,7 @@ class Device:
         executor = ThreadPoolExecutor(1)
         waits = 0
         try:
-            exchange = executor.submit(_exchange, self._process, [memoryview(head), *parts], self._socket, files)
+            exchange = executor.submit(self._exchange, [memoryview(head), *parts], files)
             while not wait([exchange], self._timeout).done:
                 waits += 1  # a busy machine may give the host too little of the processor to answer in time
                 if waits == _MAX_WAITS or not is_held_up(self._process.pid, self._timeout):
@@ -299,6 +299,30 @@ class Device:
         if "error" in header:
             raise CallFailed(**header["error"])
         return header, reply
+
+    def _exchange(self, parts: Sequence[memoryview], files: Sequence[str]) -> tuple[dict[str, Any], bytes]:
+        """Send the parts of a frame and data files, and return the header and the payload of the answer.
+
+        Raises:
+            OSError, EOFError, ValueError: The host program ended, or its output is not an answer.
+            DeviceError: A data file cannot be read.
+        """
+        process, files_socket = self._process, self._socket  # another thread may set them to None
+        assert process is not None
+        assert process.stdin is not None
+        for part in parts:
+            written = 0
+            while written < len(part):  # a pipe may accept only a part at once
+                written += process.stdin.write(part[written:])
+        # The host program sees no paths outside of its root folder, so it receives open files. They follow the frame,
+        # because the host program reads files only after a frame, and a socket holds fewer than 300 files that are not
+        # read yet. Each file is open only while it is sent, because many systems let a process open at most 1024 files.
+        if sys.platform != "win32" and files_socket is not None:
+            for path in files:
+                with _open_data_file(path) as file:
+                    socket.send_fds(files_socket, [b"f"], [file.fileno()])
+        header_size, payload_size = protocol.PREFIX.unpack(_read(process, protocol.PREFIX.size))
+        return json.loads(_read(process, header_size)), _read(process, payload_size)
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the host program, on Linux with shared memory for payloads and a socket for open files.
@@ -345,34 +369,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _exchange(
-    process: subprocess.Popen[bytes],
-    parts: Sequence[memoryview],
-    files_socket: socket.socket | None,
-    files: Sequence[str],
-) -> tuple[dict[str, Any], bytes]:
-    """Send the parts of a frame and data files, and return the header and the payload of the answer.
-
-    Raises:
-        OSError, EOFError, ValueError: The host program ended, or its output is not an answer.
-        DeviceError: A data file cannot be read.
-    """
-    assert process.stdin is not None
-    for part in parts:
-        written = 0
-        while written < len(part):  # a pipe may accept only a part at once
-            written += process.stdin.write(part[written:])
-    # The host program sees no paths outside of its root folder, so it receives open files. They follow the frame,
-    # because the host program reads files only after a frame, and a socket holds fewer than 300 files that are not
-    # read yet. Each file is open only while it is sent, because many systems let a process open at most 1024 files.
-    if sys.platform != "win32" and files_socket is not None:
-        for path in files:
-            with _open_data_file(path) as file:
-                socket.send_fds(files_socket, [b"f"], [file.fileno()])
-    header_size, payload_size = protocol.PREFIX.unpack(_read(process, protocol.PREFIX.size))
-    return json.loads(_read(process, header_size)), _read(process, payload_size)
 
 
 def _open_data_file(path: str) -> BinaryIO:

@@ -7,7 +7,7 @@ The emulator is an oracle for the lowering, so the two share no arithmetic. The 
   * SLICE: `Output[c] = Input[Offsets + Strides * c]`;
   * SPLIT: on the split axis, output `k` starts where output `k - 1` ends;
   * ELEMENT_WISE_IDENTITY: `Output[c] = Input[c]`.
-Bytes of an output buffer that belong to no element keep their initial values.
+Bytes of an output buffer that belong to no element keep their initial value, FILL.
 """
 
 from __future__ import annotations
@@ -25,32 +25,27 @@ Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
 
 FILL = 0xA5
-"""Value of every byte in output buffers that the caller does not pass."""
+"""Value of every byte in output buffers before a run."""
 
 
-def run(operator: Operator, data: Bytes, outputs: Sequence[Bytes] | None = None) -> list[Bytes]:
+def run(operator: Operator, data: Bytes) -> list[Bytes]:
     """Run an operator.
 
     Args:
         operator: The descriptor; it is checked first.
         data: The input buffer's bytes from the start of the tensor to its last element or beyond.
-        outputs: Initial contents of the output buffers, each with the TotalTensorSizeInBytes of its tensor. These
-            arrays are not changed. By default, all bytes are FILL.
 
     Returns:
-        The contents of the output buffers after the run.
+        The contents of the output buffers after the run. Bytes that belong to no element are FILL.
 
     Raises:
         InvalidDescriptor: The operator breaks a rule, or a buffer is too small for its tensor.
-        ValueError: The number of `outputs` is not the number of the operator's outputs.
     """
     check(operator)
-    if outputs is None:
-        outputs = [np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8) for tensor in operator.outputs]
     source = _view_elements(data, operator.input_tensor, "InputTensor")
     results = []
-    for number, (tensor, before) in enumerate(zip(operator.outputs, outputs, strict=True)):
-        after = before.copy()
+    for number, tensor in enumerate(operator.outputs):
+        after = np.full(tensor.total_tensor_size_in_bytes, FILL, np.uint8)
         elements = _view_elements(after, tensor, f"output {number}")
         indices = [np.arange(size, dtype=np.int64) for size in tensor.sizes]
         elements[_grid_offsets(indices, _strides(tensor))] = source[_input_offsets(operator, number, indices)]

@@ -83,15 +83,11 @@ class Report:
         return all(comparison.is_clean for comparison in self.comparisons)
 
     def __repr__(self) -> str:
-        return f"<Report: {self._describe()}>"
+        return f"<Report: {count_by_kind(self._count(), 'comparison')}>"
 
     def _repr_html_(self) -> str:
         rows = [(each.lowered.node.name, each.executor, each.status, each.detail) for each in self.comparisons]
-        return html_table(self._describe(), ("node", "executor", "status", "detail"), rows)
-
-    def _describe(self) -> str:
-        """Return the numbers of comparisons, in total and by status, in words."""
-        return count_by_kind(self._count(), "comparison")
+        return html_table(count_by_kind(self._count(), "comparison"), ("node", "executor", "status", "detail"), rows)
 
     def _count(self) -> dict[str, int]:
         """Return the number of comparisons by status. A status without comparisons counts 0."""
