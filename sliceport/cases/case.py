@@ -5,47 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
+from sliceport.cases.graph import ELEMENTS, Array, Graph, Node, TensorType
 from sliceport.slicing import Masks, Region, SliceSpec, SplitSpec, StridedSliceSpec
+from sliceport.slicing.masks import MASK_ATTRIBUTES
 
-Array = npt.NDArray[Any]
 Parameters = Mapping[str, Any]
 
 
-class Element(NamedTuple):
-    """An element type: its number in TensorProto.DataType, and its NumPy type."""
-
-    number: int
-    dtype: np.dtype[Any]
-
-    @property
-    def ir_name(self) -> str:
-        """The name of the type in OpenVINO's IR."""
-        names = {"bool": "boolean", "bfloat16": "bf16"}
-        return names.get(self.dtype.name, f"{self.dtype.kind}{self.dtype.itemsize * 8}")
-
-
-ELEMENTS = {
-    name: Element(number, np.dtype(dtype))
-    for number, name, dtype in (
-        (1, "float", np.float32), (2, "uint8", np.uint8), (3, "int8", np.int8), (4, "uint16", np.uint16),
-        (5, "int16", np.int16), (6, "int32", np.int32), (7, "int64", np.int64), (9, "bool", np.bool_),
-        (10, "float16", np.float16), (11, "double", np.float64), (12, "uint32", np.uint32), (13, "uint64", np.uint64),
-        (14, "complex64", np.complex64), (15, "complex128", np.complex128), (16, "bfloat16", ml_dtypes.bfloat16),
-    )
-}  # fmt: skip
-"""The element types of data by their ONNX names. OpenVINO has no complex numbers."""
 INPUTS = {
     "Slice": ("starts", "ends", "axes", "steps"),
     "Split": ("split",),
     "StridedSlice": ("begin", "end", "strides"),
 }
 """The parameters of each operator that are inputs in its newest version, in order."""
+_OPSETS = {("Slice", 1): 9, ("Split", 2): 10}
+"""The last operator set that has this version of the operator. For any other version, the model has the operator set
+that introduced the version."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +93,57 @@ class Case:
             return ["y"]
         sizes = self.parameters.get("split")
         return [f"y{i}" for i in range(len(sizes) if sizes else self.parameters["num_outputs"])]
+
+    @property
+    def opset(self) -> int:
+        """The operator set of the model."""
+        return _OPSETS.get((self.operator, self.version), self.version)
+
+    def to_graph(self) -> Graph:
+        """Return the model of the case."""
+        # The parameters that are inputs of the node in this version of the operator. All others are attributes.
+        has_lists = self.is_openvino or self.version >= (13 if self.operator == "Split" else 10)
+        indices = self.index_inputs if has_lists else {}
+        names = list(INPUTS[self.operator])
+        if self.is_openvino and self.operator == "Slice":  # its inputs are in another order than those of ONNX's Slice
+            names = ["starts", "ends", "steps", "axes"]
+        names = [name if name in indices else "" for name in names]
+        while names and not names[-1]:
+            names.pop()
+        attributes = {
+            name: value for name, value in self.parameters.items() if value is not None and name not in indices
+        }
+        if self.operator == "StridedSlice":  # OpenVINO refuses masks of different lengths, so short ones get zeros
+            masks = {name: attributes.pop(name, ()) for name in MASK_ATTRIBUTES}
+            length = max(map(len, masks.values()))
+            attributes |= {name: [*mask, *[0] * (length - len(mask))] for name, mask in masks.items()}
+        if self.version < 18:  # older versions of Split divide by the number of outputs that the node has
+            attributes.pop("num_outputs", None)
+        element = ELEMENTS[self.element]
+        data = TensorType(element, [f"d{i}" if i in self.open_axes else size for i, size in enumerate(self.shape)])
+        lists = {name: TensorType(ELEMENTS[self.index_type], indices[name].shape) for name in names if name}
+        sizes = self._list_output_sizes()
+        return Graph(
+            self.name,
+            {"x": data} | (lists if self.has_inputs else {}),
+            {name: TensorType(element, sizes[k]) for k, name in enumerate(self.output_names)},
+            [Node(self.operator, ("x", *names), self.output_names, attributes, self.version, "cut")],
+            {} if self.has_inputs else {name: indices[name] for name in lists},
+            self.sentence,
+        )
+
+    def _list_output_sizes(self) -> list[Sequence[int | str]]:
+        """Return the sizes that the model declares for each output.
+
+        Sizes are symbols if the parameters are inputs, if an axis is open, if the standard forbids the node, or if
+        readers of the standard disagree about it.
+        """
+        if self.is_refused:
+            return [[f"n{i}" for i in range(len(self.shape))]] * len(self.output_names)
+        shapes = [output.shape for output in self.outputs()]
+        if self.has_inputs or self.open_axes or self.reading:
+            return [[f"y{k}_{i}" for i in range(len(shape))] for k, shape in enumerate(shapes)]
+        return list(shapes)
 
     def outputs(self, parameters: Parameters | None = None) -> list[Array]:
         """Return the outputs that the standard requires for `parameters`, by default the case's own parameters.

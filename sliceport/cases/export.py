@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sliceport.cases import ir_file, onnx_file
-from sliceport.cases.case import Array, Case
+from sliceport.cases.case import Case
+from sliceport.cases.graph import Array
 from sliceport.errors import InvalidSlice
 from sliceport.sandbox.place import fill_folder
 from sliceport.wording.json_text import to_text
@@ -56,11 +57,11 @@ def _write_case(case: Case, folder: Path) -> None:
     data_set = folder / "test_data_set_0"
     data_set.mkdir(parents=True)
     if case.is_openvino:
-        text, weights = ir_file.to_ir(case)
+        text, weights = ir_file.to_ir(case.to_graph())
         (folder / "model.xml").write_text(text, "utf-8")
         (folder / "model.bin").write_bytes(weights)
     else:
-        (folder / "model.onnx").write_bytes(onnx_file.to_model(case))
+        (folder / "model.onnx").write_bytes(onnx_file.to_model(case.to_graph(), case.opset))
     _write_tensors(data_set, "input", {"x": case.data} | (case.index_inputs if case.has_inputs else {}))
     try:
         outputs = case.outputs()

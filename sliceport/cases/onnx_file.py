@@ -5,82 +5,62 @@ Field numbers are those of onnx.proto (https://github.com/onnx/onnx/blob/main/on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
+from typing import Any
 
-from sliceport.cases.case import ELEMENTS, INPUTS, Array, Case
+from sliceport.cases.graph import Array, Graph, Node, TensorType, element_of
 
-_OPSETS = {("Slice", 1): 9, ("Split", 2): 10}
-"""The last operator set that has this version of the operator. For any other version, the model has the operator set
-that introduced the version."""
-_IR_VERSION, _INT, _INTS = 8, 2, 7  # _INT and _INTS are values of AttributeProto.AttributeType
+_IR_VERSION = 8
+_FIELDS = {int: 3, str: 4, Graph: 6}
+"""The field of AttributeProto for a value of a type; any other value is a list of integers, in field 8."""
+_TYPES = {3: 2, 4: 3, 6: 5, 8: 7}
+"""The value of AttributeProto.AttributeType by field."""
 
 
 def to_tensor(array: Array, name: str) -> bytes:
     """Return an array as a serialized TensorProto."""
-    number = next(element.number for element in ELEMENTS.values() if element.dtype == array.dtype)
     # TensorProto: dims, data_type, name, raw_data, which is little-endian
     raw = array.astype(array.dtype.newbyteorder("<")).tobytes()
-    return _encode((1, array.shape), (2, number), (8, name), (9, raw))
+    return _encode((1, array.shape), (2, element_of(array).number), (8, name), (9, raw))
 
 
-def to_model(case: Case) -> bytes:
-    """Return the serialized ModelProto of a case."""
-    outputs = case.output_names
-    # The parameters that are inputs of the node in this version of the operator. All others are attributes.
-    indices = {} if case.version < 10 or (case.operator == "Split" and case.version < 13) else case.index_inputs
-    names = [name if name in indices else "" for name in INPUTS[case.operator]]  # an absent input has an empty name
-    while names and not names[-1]:
-        names.pop()
-    attributes = {name: value for name, value in case.parameters.items() if value is not None and name not in indices}
-    if case.version < 18:  # older versions of Split divide by the number of outputs that the node has
-        attributes.pop("num_outputs", None)
-    # NodeProto: input, output, name, op_type, attribute
-    node = _encode(
-        (1, ("x", *names)), (2, outputs), (3, "cut"), (4, case.operator),
-        (5, [_to_attribute(name, value) for name, value in sorted(attributes.items())]),
-    )  # fmt: skip
-    number = ELEMENTS[case.element].number
-    data = _to_value_info("x", number, [f"d{i}" if i in case.open_axes else size for i, size in enumerate(case.shape)])
-    index_number = ELEMENTS[case.index_type].number
-    index_infos = [_to_value_info(name, index_number, value.shape) for name, value in indices.items()]
-    initializers = [to_tensor(value, name) for name, value in indices.items()]
-    # GraphProto: node, name, initializer, doc_string, input, output
-    graph = _encode(
-        (1, node), (2, case.name), (5, [] if case.has_inputs else initializers), (10, case.sentence),
-        (11, [data, *index_infos] if case.has_inputs else [data]),
-        (12, [_to_value_info(*output) for output in zip(outputs, repeat(number), _list_output_sizes(case))]),
-    )  # fmt: skip
+def to_model(graph: Graph, opset: int) -> bytes:
+    """Return the serialized ModelProto of a graph."""
     # OperatorSetIdProto: domain, version. ModelProto: ir_version, producer_name, graph, opset_import.
-    opset = _encode((1, ""), (2, _OPSETS.get((case.operator, case.version), case.version)))
-    return _encode((1, _IR_VERSION), (2, "sliceport"), (7, graph), (8, opset))
+    return _encode(
+        (1, _IR_VERSION), (2, "sliceport"), (7, _to_graph(graph)), (8, _encode((1, ""), (2, opset)))
+    )  # fmt: skip
 
 
-def _list_output_sizes(case: Case) -> list[Sequence[int | str]]:
-    """Return the sizes that the model declares for each output.
-
-    Sizes are symbols if the parameters are inputs, if an axis is open, if the standard forbids the node, or if readers
-    of the standard disagree about it.
-    """
-    if case.is_refused:
-        return [[f"n{i}" for i in range(len(case.shape))]] * len(case.output_names)
-    shapes = [output.shape for output in case.outputs()]
-    if case.has_inputs or case.open_axes or case.reading:
-        return [[f"y{k}_{i}" for i in range(len(shape))] for k, shape in enumerate(shapes)]
-    return list(shapes)
+def _to_graph(graph: Graph) -> bytes:
+    """Return a serialized GraphProto."""
+    # GraphProto: node, name, initializer, doc_string, input, output
+    return _encode(
+        (1, [_to_node(node) for node in graph.nodes]), (2, graph.name),
+        (5, [to_tensor(array, name) for name, array in graph.constants.items()]), (10, graph.text),
+        (11, [_to_value_info(*each) for each in graph.inputs.items()]),
+        (12, [_to_value_info(*each) for each in graph.outputs.items()]),
+    )  # fmt: skip
 
 
-def _to_attribute(name: str, value: int | Sequence[int]) -> bytes:
+def _to_node(node: Node) -> bytes:
+    """Return a serialized NodeProto."""
+    # NodeProto: input, output, name, op_type, attribute
+    attributes = [_to_attribute(name, value) for name, value in sorted(node.attributes.items())]
+    return _encode((1, node.inputs), (2, node.outputs), (3, node.name), (4, node.operator), (5, attributes))
+
+
+def _to_attribute(name: str, value: Any) -> bytes:
     """Return a serialized AttributeProto."""
-    # In onnx.proto, field 3 is `i`, 8 is `ints`, and 20 is `type`.
-    field, kind = (3, _INT) if isinstance(value, int) else (8, _INTS)
-    return _encode((1, name), (field, value), (20, kind))
+    field = _FIELDS.get(type(value), 8)
+    return _encode((1, name), (field, _to_graph(value) if isinstance(value, Graph) else value), (20, _TYPES[field]))
 
 
-def _to_value_info(name: str, number: int, sizes: Iterable[int | str]) -> bytes:
-    """Return a serialized ValueInfoProto. `number` is the element type; each size is a number or a symbol."""
-    dims = [_encode((1 if isinstance(size, int) else 2, size)) for size in sizes]  # dim_value or dim_param
-    tensor_type = _encode((1, number), (2, _encode((1, dims))))
+def _to_value_info(name: str, type_: TensorType) -> bytes:
+    """Return a serialized ValueInfoProto."""
+    # dim_value or dim_param
+    dims = [_encode((1 if isinstance(size, int) else 2, size)) for size in type_.sizes]
+    tensor_type = _encode((1, type_.element.number), (2, _encode((1, dims))))
     return _encode((1, name), (2, _encode((1, tensor_type))))
 
 

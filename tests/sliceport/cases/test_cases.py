@@ -15,8 +15,9 @@ from branches import missing_branches
 from command_line import Invoke
 from onnx import numpy_helper
 
-from sliceport.cases.case import ELEMENTS, Case
+from sliceport.cases.case import Case
 from sliceport.cases.catalogue import draw_cases, read_catalogue
+from sliceport.cases.graph import ELEMENTS
 from sliceport.cases.ir_file import to_ir
 from sliceport.cli.main import main
 from sliceport.errors import InvalidSlice
@@ -195,7 +196,7 @@ def test_openvino_reads_the_ir_and_infers_the_shapes(folder: Path) -> None:
 
 def test_short_masks_of_a_case_are_padded() -> None:
     parameters = {"begin": (0, 0), "end": (1, 1), "begin_mask": (1,), "end_mask": (0, 1)}
-    text, _ = to_ir(Case("c", "r", "s", "StridedSlice", 1, parameters, (2, 2)))
+    text, _ = to_ir(Case("c", "r", "s", "StridedSlice", 1, parameters, (2, 2)).to_graph())
     assert 'begin_mask="1,0"' in text
     assert 'new_axis_mask="0,0"' in text
 
