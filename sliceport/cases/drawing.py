@@ -18,7 +18,7 @@ _MAX_MAGNITUDE = 2**20
 
 
 class _Step(NamedTuple):
-    """What a node computes: `compute` takes the values in `reads`, and returns those in `writes`."""
+    """The computation of a node: `compute` takes the values in `reads`, and returns those in `writes`."""
 
     reads: Sequence[str]
     writes: Sequence[str]

@@ -12,7 +12,7 @@ _PRECISIONS = {"boolean": "BOOL", "f32": "FP32", "f16": "FP16", "f64": "FP64"}
 
 
 class _Source(NamedTuple):
-    """Where a value is written: a port of a layer, its element type and its sizes, () if OpenVINO infers them."""
+    """The port of a layer that writes a value, with its element type, and its sizes or () if OpenVINO infers them."""
 
     layer: int
     port: int

@@ -467,11 +467,19 @@ def draw_graph(seed: int, opset: int | None) -> RandomGraph:
         _add_node(draw, _ALL)
     written = draw.pool[first:] or [draw.copy(draw.pool[0])]
     outputs = sorted({written[-1], *rng.sample(written, min(len(written), rng.choice((0, 1, 2))))}, key=written.index)
-    graph = draw.to_graph(f"graph_{seed}", outputs, draw.inputs)
+    name = f"test_graph_{'openvino' if opset is None else f'onnx_{opset}'}_{seed}"
+    graph = draw.to_graph(name, outputs, draw.inputs)
     if share_of_open == 0 and all(name.startswith("x") for name in graph.inputs):  # nothing is known late
         declared = {name: type_._replace(sizes=draw.values[name].shape) for name, type_ in graph.outputs.items()}
         graph = replace(graph, outputs=declared)
+    graph = replace(graph, text=f"The standards of its nodes, at seed {seed}.")
     floats = [np.abs(array).max(initial=0) for array in draw.values.values() if array.dtype.kind == "f"]
     tolerance = 0.0 if draw.is_exact else 1e-5 * float(max(floats))
     inputs = {name: draw.values[name] for name in graph.inputs}
     return RandomGraph(graph, opset, inputs, {name: draw.values[name] for name in outputs}, tolerance)
+
+
+def draw_graphs(count: int, seed: int, opsets: Sequence[int]) -> list[RandomGraph]:
+    """Return this number of random graphs, in turn for each operator set of ONNX and for OpenVINO's IR."""
+    forms = (*opsets, *(None for _ in opsets)) if opsets else (None,)
+    return [draw_graph(seed + i, forms[i % len(forms)]) for i in range(count)]
