@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ class Case:
         model: The file of its model.
         is_refused: Whether the standard forbids the model.
         is_disputed: Whether the standard can also be read in another way.
+        tolerance: The difference that rounding may cause in floats; 0 if all bits must be equal.
         form: `written`, or `portable` for a model that `sliceport harden --target portable` wrote.
     """
 
@@ -33,6 +34,7 @@ class Case:
     model: Path
     is_refused: bool
     is_disputed: bool
+    tolerance: float = 0
     form: str = "written"
 
     @property
@@ -76,7 +78,8 @@ def read_cases(directory: Path) -> list[Case]:
 def _read_case(entry: dict[str, Any], folder: Path) -> Case:
     model = folder / ("model.xml" if entry["format"] == "openvino" else "model.onnx")
     is_refused, is_disputed = entry["expected"] == "refused", "disputed" in entry
-    return Case(entry["name"], entry["rule"], entry["format"], folder.absolute(), model, is_refused, is_disputed)
+    head = (entry["name"], entry["rule"], entry["format"], folder.absolute(), model)
+    return Case(*head, is_refused, is_disputed, entry.get("tolerance", 0))
 
 
 def make_portable(case: Case, directory: Path) -> Case:
@@ -92,6 +95,4 @@ def make_portable(case: Case, directory: Path) -> Case:
             sliceport.harden(case.model, file, target="portable", read_as="standard")
         except sliceport.SliceportError:
             file = case.model
-    return Case(
-        case.name, case.rule, case.format, case.folder, file.absolute(), case.is_refused, case.is_disputed, "portable"
-    )
+    return replace(case, model=file.absolute(), form="portable")

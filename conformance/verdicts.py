@@ -29,15 +29,15 @@ def judge(case: Case, answer: dict[str, Any], *, is_loose: bool) -> dict[str, st
     if case.is_refused:
         return {"verdict": "wrong", "detail": "computes a model that its standard forbids"}
     results, expected = [from_json(output) for output in answer["outputs"]], case.outputs
-    if are_equal(results, expected, is_loose=is_loose):
+    if are_equal(results, expected, is_loose=is_loose, tolerance=case.tolerance):
         return {"verdict": "equal", "detail": ""}
     is_other = case.is_disputed and are_equal(results, case.other_outputs, is_loose=is_loose)
     detail = f"gives {describe(results)} instead of {describe(expected)}"
     return {"verdict": "other" if is_other else "wrong", "detail": detail}
 
 
-def are_equal(results: list[Array], expected: list[Array], *, is_loose: bool) -> bool:
-    """Return whether outputs are the same: bit for bit, or with `is_loose` as numbers of any type."""
+def are_equal(results: list[Array], expected: list[Array], *, is_loose: bool, tolerance: float = 0) -> bool:
+    """Return whether outputs are the same: bit for bit, floats within a tolerance, or with `is_loose` as numbers."""
     if len(results) != len(expected):
         return False
     for result, right in zip(results, expected, strict=True):
@@ -46,6 +46,8 @@ def are_equal(results: list[Array], expected: list[Array], *, is_loose: bool) ->
         # complex128 holds the numbers of all types, but integers above 2**53 only roughly.
         if is_loose and not np.array_equal(result.astype(np.complex128), right.astype(np.complex128)):
             return False
+        if tolerance and np.allclose(result.astype(float), right.astype(float), 1e-4, tolerance):
+            continue
         if not is_loose and result.tobytes() != right.tobytes():
             return False
     return True

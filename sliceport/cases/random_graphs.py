@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sliceport.cases.drawing import Drawing
-from sliceport.cases.graph import Array, Graph, TensorType, element_of
+from sliceport.cases.graph import Array, Graph, Node, TensorType, element_of
 
 _FARTHEST = {"int64": 2**63 - 1, "int32": 2**31 - 1}
 _IR_NAMES = {"Neg": "Negative", "Relu": "ReLU", "Sub": "Subtract", "Mul": "Multiply"}
@@ -31,6 +31,7 @@ class RandomGraph:
         inputs: An array for each input of the graph.
         outputs: The right outputs by name.
         tolerance: The difference that rounding may cause; 0 if all outputs are exact.
+        values: The right values of all names of the main graph.
     """
 
     graph: Graph
@@ -38,6 +39,27 @@ class RandomGraph:
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
     tolerance: float
+    values: Mapping[str, Array]
+
+    def cut(self, name: str, nodes: Sequence[Node], outputs: Sequence[str]) -> RandomGraph:
+        """Return the graph of some of the nodes that its outputs need; what they read from others are its inputs."""
+        needed, kept = set(outputs), []
+        for node in reversed(nodes):
+            if not needed.isdisjoint(node.outputs):
+                kept.append(node)
+                needed.update(filter(None, node.inputs), *(body.outer_names() for body in node.bodies))
+        written = {each for node in kept for each in node.outputs}
+        constants = {each: array for each, array in self.graph.constants.items() if each in needed}
+        types = {
+            each: self.graph.inputs.get(each) or TensorType(element_of(array), array.shape)
+            for each, array in self.values.items()
+            if each in needed and each not in written and each not in constants
+        }
+        sizes = {each: [f"{each}_{i}" for i in range(self.values[each].ndim)] for each in outputs}
+        declared = {each: TensorType(element_of(self.values[each]), sizes[each]) for each in outputs}
+        graph = Graph(name, types, declared, kept[::-1], constants, self.graph.text)
+        inputs, right = ({each: self.values[each] for each in names} for names in (types, outputs))
+        return replace(self, graph=graph, inputs=inputs, outputs=right)
 
 
 def _draw_slice(draw: Drawing, size: int, kind: str) -> tuple[slice, int, int, int]:
@@ -476,7 +498,8 @@ def draw_graph(seed: int, opset: int | None) -> RandomGraph:
     floats = [np.abs(array).max(initial=0) for array in draw.values.values() if array.dtype.kind == "f"]
     tolerance = 0.0 if draw.is_exact else 1e-5 * float(max(floats))
     inputs = {name: draw.values[name] for name in graph.inputs}
-    return RandomGraph(graph, opset, inputs, {name: draw.values[name] for name in outputs}, tolerance)
+    right = {name: draw.values[name] for name in outputs}
+    return RandomGraph(graph, opset, inputs, right, tolerance, draw.values)
 
 
 def draw_graphs(count: int, seed: int, opsets: Sequence[int]) -> list[RandomGraph]:
