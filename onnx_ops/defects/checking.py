@@ -50,8 +50,9 @@ from onnx_ops.model.nodes import (
     read_ints,
     sizes_of,
 )
+from onnx_ops.model.proto_model import Node, ProtoModel, Value
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
+from onnx_ops.model.views import Array, Sizes
 from onnx_ops.model.walk import graphs_in, scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
@@ -109,7 +110,8 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
         ModelError: The model cannot be read, is not well-formed, or has a function that cannot be inlined.
         UsageError: `model` is not a model, or `input_shapes` do not fit it.
     """
-    with open_view(model) as (view, _), caching_reads():
+    view, _ = open_view(model)
+    with caching_reads():
         contradicted = bind_shapes(view, input_shapes)
         return NodeFindings(tuple(_Checker(view, input_shapes, contradicted).run()), ENGINES)
 
@@ -117,7 +119,7 @@ def check(model: AnyModel, input_shapes: Mapping[str, Sequence[int]]) -> NodeFin
 class _Checker:
     """A check of one model. Its creation infers types and shapes, and writes them into the view."""
 
-    def __init__(self, view: ModelView, bound_shapes: InputShapes, contradicted: frozenset[str]) -> None:
+    def __init__(self, view: ProtoModel, bound_shapes: InputShapes, contradicted: frozenset[str]) -> None:
         self._view = view
         self._contradicted = contradicted  # the result of `bind_shapes`
         self._opset = view.opset_imports.get("", 1)
@@ -143,7 +145,7 @@ class _Checker:
         for scope, node in self._nodes:
             for defect, kind, detail in self._check(scope, node):
                 # Inlining renames each copy of a function's node; `written_name` is the name in the function.
-                name = self._view.written_name(node)
+                name = node.written_name
                 is_in_function = name != node_name(node)
                 key = (defect.id, name, detail)
                 if is_in_function and key in reported:
@@ -164,10 +166,10 @@ class _Checker:
             values = (*node.outputs, *body_inputs)
             is_misdeclared = any(self._facts.get(value, NO_FACTS).is_misdeclared for value in values)
             if is_misdeclared or any(value.name in self._contradicted for value in values):
-                name = self._view.written_name(node)
+                name = node.written_name
                 yield NodeFinding(onnxruntime_defects.FIXED_SIZE, name, node.op_type, "defect", "", scope)
 
-    def _check(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
+    def _check(self, scope: tuple[str, ...], node: Node) -> _Findings:
         """Find broken rules, defects and fragility of a node. `scope` is its scope by `scoped_nodes`."""
         if is_slicing(node):
             yield from self._check_slicing(node)
@@ -180,7 +182,7 @@ class _Checker:
             with suppress(InvalidSlice, DynamicSlice):  # an attribute has a wrong type or an unknown value
                 yield from self._check_other(scope, node)
 
-    def _check_other(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
+    def _check_other(self, scope: tuple[str, ...], node: Node) -> _Findings:
         """Find the defects of a node that is neither a slicing node nor a Loop.
 
         Raises:
@@ -211,7 +213,7 @@ class _Checker:
                 yield onnxruntime_defects.UNSORTED_AXES, "defect", ""
         yield from check_empty_sizes(node, self._opset, self._open_sizes)
 
-    def _check_reshape(self, data: ValueView, target: Sequence[ValueView | int]) -> _Findings:
+    def _check_reshape(self, data: Value, target: Sequence[Value | int]) -> _Findings:
         """Report a Reshape without allowzero whose `target` has a -1, if the Reshape fails where an open size is 0.
 
         A 0 in the target, also one computed at run time, copies the size of the data's axis at the same index. If a
@@ -233,18 +235,20 @@ class _Checker:
             names = " or ".join(dict.fromkeys(failing))
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{text}] fails where {names} is 0"
 
-    def _find_constant_elements(self, value: ValueView) -> Array | None:
+    def _find_constant_elements(self, value: Value) -> Array | None:
         return self._facts.get(value, NO_FACTS).data
 
-    def _check_slicing(self, node: NodeView) -> _Findings:
+    def _check_slicing(self, node: Node) -> _Findings:
         """Find the rule that a slicing node breaks. If it breaks none, find the defects of a Slice or Split.
 
         Outputs that a Split leaves out are always reported. Inferred constants are stored in the model for the checks.
         """
         for value in node.inputs[1:]:
-            facts = None if value is None or constant(value) is not None else self._facts.get(value)
-            if facts is not None and facts.data is not None:
-                self._view.set_constant(value, facts.element, facts.data)
+            if value is None or constant(value) is not None:
+                continue
+            facts = self._facts.get(value, NO_FACTS)
+            if facts.data is not None:
+                value.set_constant(facts.element, facts.data)
         if id(node) in self._incomplete_splits:
             yield onnxruntime_defects.OUTPUT_LEFT_OUT, "defect", ""
         try:
@@ -261,7 +265,7 @@ class _Checker:
                 yield from self._with_reports(node, fused)
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
-    def _check_slice(self, node: NodeView) -> _Findings:
+    def _check_slice(self, node: Node) -> _Findings:
         """Find the defects of a Slice that is valid as far as is known, including the `REPORTED` ones of other engines.
 
         A backward Slice is fragile if its start may be before the first element of an open axis: engines differ then.
@@ -309,7 +313,7 @@ class _Checker:
         }
         return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
 
-    def _check_split(self, node: NodeView) -> _Findings:
+    def _check_split(self, node: Node) -> _Findings:
         """Find the defects of a Split that is valid as far as its parameters are known, including the `REPORTED` ones.
 
         A Split of an open axis is fragile if its result is right only for some sizes of the axis.
@@ -343,7 +347,7 @@ class _Checker:
         if "num_outputs" in node.attributes and len(set(part_sizes)) > 1:
             yield REPORTED["uneven parts by num_outputs"], "defect", ""
 
-    def _with_reports(self, node: NodeView, defects: Defects) -> _Findings:
+    def _with_reports(self, node: Node, defects: Defects) -> _Findings:
         """Yield a finding for each defect, followed by the `REPORTED` defects of other engines with the same trigger.
 
         The findings are those where onnxruntime places the node; see `adapt_to_placement`.
@@ -355,7 +359,7 @@ class _Checker:
             for report in _WITH_REPORTS.get(defect.id, ()):
                 yield report, "defect", ""
 
-    def _describe_fusion(self, node: NodeView) -> str:
+    def _describe_fusion(self, node: Node) -> str:
         """Return for which sizes a node is right whose defect depends on fusion, which needs fixed sizes."""
         data = _data_of(node)
         if node.op_type != "Split":  # an Einsum of fixed sizes
@@ -366,19 +370,19 @@ class _Checker:
         return f"wrong once all sizes of {data.name!r} are fixed, which --input-shapes or value_info would tell"
 
 
-def _data_of(node: NodeView) -> ValueView:
+def _data_of(node: Node) -> Value:
     """Return the first input of a node that `check_node` accepts."""
     data = node.inputs[0]
     assert data is not None
     return data
 
 
-def _body_input_sizes(loop: NodeView) -> list[Sizes | None]:
+def _body_input_sizes(loop: Node) -> list[Sizes | None]:
     """Return the sizes of each input of the body of a Loop; None if the rank is open."""
     return [sizes_of(value) for body in graphs_in(loop) for value in body.inputs]
 
 
-def _check_computed_parameters(node: NodeView) -> _Findings:
+def _check_computed_parameters(node: Node) -> _Findings:
     """Find the `REPORTED` defects of a Slice whose steps or ends are computed when the model runs."""
     if _is_input_computed(node, _STEPS):
         yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
@@ -386,7 +390,7 @@ def _check_computed_parameters(node: NodeView) -> _Findings:
         yield REPORTED["bounds at run time"], "defect", ""
 
 
-def _is_input_computed(node: NodeView, index: int) -> bool:
+def _is_input_computed(node: Node, index: int) -> bool:
     """Return whether an input of a node is present and not a constant."""
     value = node.inputs[index] if index < len(node.inputs) else None
     return value is not None and constant(value) is None

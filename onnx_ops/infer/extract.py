@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 
 from onnx_ops.infer.resolve import bind_shapes, resolve_shapes
 from onnx_ops.model.nodes import constant, is_slicing, known_data_shape, node_name
+from onnx_ops.model.proto_model import Node, ProtoModel
 from onnx_ops.model.specs import MissingParameter, SpecAndRegions, resolve_node
-from onnx_ops.model.views import ModelView, NodeView, dims_of, static_sizes
+from onnx_ops.model.views import dims_of, static_sizes
 from onnx_ops.model.walk import all_nodes, scoped_nodes
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal
 from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode
 from sliceport.wording import example_shapes
 
 
-def read_slicing_nodes(model: ModelView, input_shapes: Mapping[str, Sequence[int]] | None = None) -> list[SlicingNode]:
+def read_slicing_nodes(model: ProtoModel, input_shapes: Mapping[str, Sequence[int]] | None = None) -> list[SlicingNode]:
     """Return the slicing nodes of a model in their order, including those of subgraphs.
 
     A node of a function is listed once for each call. The view is changed: shapes are bound and inferred, constants are
@@ -52,7 +53,7 @@ class _Record(NamedTuple):
         used: For each output, whether a node reads it or it is an output of a graph.
     """
 
-    node: NodeView
+    node: Node
     fields: Mapping[str, Any]
     used: tuple[bool, ...]
 
@@ -61,7 +62,7 @@ class _Record(NamedTuple):
         return {**self.fields, "element": _element_type(self.node)}
 
 
-def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _Record:
+def _read_record(scope: tuple[str, ...], node: Node, model: ProtoModel) -> _Record:
     """Return the record of a slicing node. A node without data has an empty `input`, and is refused later."""
     data = node.inputs[0] if node.inputs else None
     producer = None if data is None else data.producer()
@@ -74,7 +75,7 @@ def _read_record(scope: tuple[str, ...], node: NodeView, model: ModelView) -> _R
         "scope": scope,
         "input": (data.name or "") if data is not None else "",
         "outputs": tuple([output.name or "" for output in node.outputs]),
-        "origin": model.origin(node),
+        "origin": node.origin,
         "may_capture": producer is not None and producer.graph is not node.graph,
     }
     used = [bool(output.name) and (output.is_graph_output() or bool(output.uses())) for output in node.outputs]
@@ -107,7 +108,7 @@ def _resolve_or_refuse(record: _Record, resolved: SpecAndRegions | None, hint: s
     return Resolved(**fields, cuts=tuple(map(Cut, fields["outputs"], regions, record.used)), spec=spec)
 
 
-def _element_type(node: NodeView) -> str:
+def _element_type(node: Node) -> str:
     """Return the element type of the node's data and outputs, or an empty string if it is not known."""
     data = node.inputs[0] if node.inputs else None
     if data is not None and data.const_value is not None:
@@ -116,7 +117,7 @@ def _element_type(node: NodeView) -> str:
     return next((value.dtype.name for value in values if value.dtype is not None), "")
 
 
-def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hint: str) -> Refusal:
+def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: Node, hint: str) -> Refusal:
     """Return the refusal of a node for an error. The message names the node as `label`, and may end with `hint`."""
     if isinstance(error, InvalidSlice):
         return Refusal("invalid", f"{label}: {error}.")
@@ -127,7 +128,7 @@ def _refusal(label: str, error: InvalidSlice | DynamicSlice, node: NodeView, hin
     return Refusal("missing_shape", f"{label}: {_describe_unknown_shape(node)}{hint}")
 
 
-def _describe_unknown_shape(node: NodeView) -> str:
+def _describe_unknown_shape(node: Node) -> str:
     """Describe the first unknown dimension of the node's data, or its unknown rank."""
     data = node.inputs[0]
     assert data is not None  # `_resolve_or_refuse` refuses a node without data as invalid
@@ -139,7 +140,7 @@ def _describe_unknown_shape(node: NodeView) -> str:
     return f"dimension {axis} of {name} is not known" + (f" ({dim.value!r})" if dim.value else "")
 
 
-def _describe_open_sizes(model: ModelView) -> str:
+def _describe_open_sizes(model: ProtoModel) -> str:
     """Return the end of a message, which lists open sizes of graph inputs with an example; "" if no size is open."""
     descriptions = []
     open_shapes: dict[str, list[int | str | None] | None] = {}

@@ -13,7 +13,7 @@ from typing import Any
 from onnx_ops.infer.facts import NO_FACTS, Facts
 from onnx_ops.infer.propagate import propagate
 from onnx_ops.model.nodes import node_name
-from onnx_ops.model.views import ModelView
+from onnx_ops.model.proto_model import ProtoModel
 from sliceport.engines.sizes import InputShapes
 from sliceport.errors import UsageError, is_out_of_memory
 from sliceport.sandbox import progress, supervisor
@@ -23,7 +23,7 @@ from sliceport.sandbox.child_process import ChildDied, ChildLost
 logger = logging.getLogger(__name__)
 
 
-def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) -> dict[Any, Facts]:
+def infer(model: ProtoModel, bound_shapes: InputShapes = MappingProxyType({})) -> dict[Any, Facts]:
     """Return the facts of all graph inputs and node outputs, by value. Values without facts are omitted.
 
     The result is empty if the model cannot be serialised, or if its graphs are nested too deep.
@@ -51,7 +51,7 @@ def infer(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) ->
     return {value: facts for value, facts in pairs if facts.element or facts.dims is not None or facts.non_tensor_type}
 
 
-def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType({})) -> dict[Any, Facts]:
+def infer_shapes(model: ProtoModel, bound_shapes: InputShapes = MappingProxyType({})) -> dict[Any, Facts]:
     """Set the inferred types and sizes of values. Types and sizes that are not inferred stay as they are declared.
 
     Large and unreadable initializers of the main graph become graph inputs, and small ones in other files are loaded.
@@ -75,7 +75,7 @@ def infer_shapes(model: ModelView, bound_shapes: InputShapes = MappingProxyType(
                     "change the shapes of the inputs."
                 )
     for value, facts in facts_by_value.items():
-        model.set_type(value, facts.element, facts.dims)
+        value.set_type(facts.element, facts.dims)
     return facts_by_value
 
 

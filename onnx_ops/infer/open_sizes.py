@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 
 from onnx_ops.model.nodes import constant, find_computing_node, is_standard, is_valid_operator, read_elements, read_int
-from onnx_ops.model.views import GraphView, NodeView, ValueView
+from onnx_ops.model.proto_model import Graph
+from onnx_ops.model.views import NodeView, ValueView
 from onnx_ops.model.walk import all_nodes, graphs_in
 
 
 class OpenSizes:
     """The open sizes of a graph, and of the graphs in it."""
 
-    def __init__(self, graph: GraphView) -> None:
+    def __init__(self, graph: Graph) -> None:
         self._graph = graph
         # An initializer may also be a graph input: a constant before IR version 4, and a default from then on.
         inputs = [value for value in graph.inputs if value.const_value is None]

@@ -230,7 +230,7 @@ class _Propagation:
         if graphs:
             return self._visit_subgraphs(node, inputs, scope)
         if any(attribute.ref_attr_name for attribute in node.attribute):
-            node = resolve_references(node, scope.attributes)
+            node = resolve_references(node, scope.attributes, drops_other_types=True)
         domain = usual_name(node.domain)
         key = (node.domain, node.op_type, getattr(node, "overload", ""))
         if key in self._functions and key != (STRIDED_SLICE_DOMAIN, "StridedSlice", ""):  # `apply_own_rule` infers it

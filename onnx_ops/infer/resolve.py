@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_ops.model.domains import usual_name
 from onnx_ops.model.nodes import constant, is_standard, is_strided_slice, known_data_shape, read_elements
+from onnx_ops.model.proto_model import Node, ProtoModel, Value
 from onnx_ops.model.specs import SpecAndRegions, resolve_node
-from onnx_ops.model.views import GRAPH, Dims, ModelView, NodeView, ValueView, dims_of, fits, static_sizes
+from onnx_ops.model.views import GRAPH, Dims, dims_of, fits, static_sizes
 from onnx_ops.model.walk import all_nodes, all_values
 from sliceport.arguments import read_input_shapes
 from sliceport.engines.sizes import InputShapes, evaluate_formula
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
     from onnx_ops.infer.facts import Facts
 
 
-def has_open_inputs(model: ModelView) -> bool:
+def has_open_inputs(model: ProtoModel) -> bool:
     """Return whether an input, other than a constant, has an open size or an unknown rank."""
     inputs = [value for value in model.graph.inputs if value.const_value is None]
     return any(static_sizes(dims_of(value.shape)) is None for value in inputs)
 
 
-def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> frozenset[str]:
+def bind_shapes(model: ProtoModel, input_shapes: Mapping[str, Sequence[int]]) -> frozenset[str]:
     """Set the shapes of graph inputs, and replace the symbols of these shapes everywhere in the model.
 
     `input_shapes` may also name outputs of nodes of the main graph, because not all shapes can be inferred. The shape
@@ -63,12 +64,12 @@ def bind_shapes(model: ModelView, input_shapes: Mapping[str, Sequence[int]]) -> 
             sizes = {dim: size for dim, size in pairs if isinstance(dim, str) and dim} | sizes
             if not fits(declared, shapes[name]):
                 contradicted.add(name)
-        model.set_shape(value, shapes[name])
+        value.set_type(None, shapes[name])
     _substitute_symbols(model, sizes)
     return frozenset(contradicted)
 
 
-def _drop_doubtful_numbers(model: ModelView) -> None:
+def _drop_doubtful_numbers(model: ProtoModel) -> None:
     """Drop the sizes that outputs of custom operators declare, if they may depend on open sizes of the model's inputs.
 
     Call this before shapes are bound: afterwards, inference cannot see which sizes were open. If inference contradicts
@@ -86,7 +87,7 @@ def _drop_doubtful_numbers(model: ModelView) -> None:
     if not any(each.is_misdeclared for each in facts.values()):
         for output in outputs:
             if output in facts and (dims := facts[output].dims) is not None:
-                model.set_shape(output, dims)
+                output.set_type(None, dims)
 
 
 def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[str, int]) -> None:
@@ -103,7 +104,7 @@ def _match_shape(name: str, declared: Dims, shape: Sequence[int], sizes: dict[st
             raise UsageError(f"input {name!r} has {expected} elements on axis {axis}, but its given shape says {size}.")
 
 
-def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
+def _substitute_symbols(model: ProtoModel, sizes: Mapping[str, int]) -> None:
     """Replace symbols, and expressions of symbols, by their sizes in the shapes of all values."""
     if not sizes:
         return
@@ -115,7 +116,7 @@ def _substitute_symbols(model: ModelView, sizes: Mapping[str, int]) -> None:
         for dim in dims:
             if isinstance(dim, str) and dim not in evaluated:
                 evaluated[dim] = _evaluate_dim(dim, sizes)
-        model.set_shape(value, tuple([evaluated[dim] if isinstance(dim, str) else dim for dim in dims]))
+        value.set_type(None, tuple([evaluated[dim] if isinstance(dim, str) else dim for dim in dims]))
 
 
 def _evaluate_dim(dim: str, sizes: Mapping[str, int]) -> int | str | None:
@@ -157,7 +158,7 @@ class ResolvedNodes:
     untaken: set[int] = field(default_factory=set)
 
 
-def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: InputShapes) -> ResolvedNodes:
+def resolve_shapes(model: ProtoModel, slicing: Sequence[Node], bound_shapes: InputShapes) -> ResolvedNodes:
     """Find the parameters and shapes of slicing nodes, and set the shapes of their outputs.
 
     Infer shapes if `bound_shapes` names an output of a node, or if a slicing node is unresolved. Also infer shapes if
@@ -203,7 +204,7 @@ def resolve_shapes(model: ModelView, slicing: Sequence[NodeView], bound_shapes: 
     return resolved
 
 
-def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> set[int]:
+def _find_untaken_nodes(model: ProtoModel, facts: Mapping[Value, Facts]) -> set[int]:
     """Return the `id` of each node in the branch that an If with a constant condition never takes."""
     untaken: set[int] = set()
     for node in all_nodes(model.graph):
@@ -220,7 +221,7 @@ def _find_untaken_nodes(model: ModelView, facts: Mapping[ValueView, Facts]) -> s
 
 
 def fold_nodes(
-    model: ModelView, nodes: Iterable[NodeView], slicing: Sequence[NodeView], facts: Mapping[Any, Facts]
+    model: ProtoModel, nodes: Iterable[Node], slicing: Sequence[Node], facts: Mapping[Any, Facts]
 ) -> dict[int, tuple[bytes, ...]]:
     """Replace nodes with known outputs by constants. Constants, and nodes that compute an output of a graph, stay.
 
@@ -242,7 +243,7 @@ def fold_nodes(
     return constants
 
 
-def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[int, SpecAndRegions]) -> list[NodeView]:
+def _resolve_nodes(model: ProtoModel, slicing: Sequence[Node], specs: dict[int, SpecAndRegions]) -> list[Node]:
     """Add the parameters and Regions of nodes to `specs` if they are known, and set the shapes of the nodes' outputs.
 
     Returns:
@@ -263,5 +264,5 @@ def _resolve_nodes(model: ModelView, slicing: Sequence[NodeView], specs: dict[in
         dtype = None if node.inputs[0] is None else node.inputs[0].dtype
         for output, region in zip(node.outputs, regions, strict=False):  # an invalid Slice may have more outputs
             element = dtype.value if dtype is not None and output.dtype is None else 0  # 0 keeps the type as it is
-            model.set_type(output, element, region.output_shape)
+            output.set_type(element, region.output_shape)
     return unresolved

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import onnx
 
 from onnx_ops.model.nodes import is_slicing
-from onnx_ops.model.proto_walk import all_nodes, scoped_nodes
+from onnx_ops.model.proto_reader import read_view
+from onnx_ops.model.proto_walk import all_nodes
 from onnx_ops.model.read import serialize, to_bytes
+from onnx_ops.model.walk import scoped_nodes
 from sliceport.directml.lowered import LoweredNode
 from sliceport.directml.operators import to_json
 
@@ -30,11 +32,9 @@ class OnnxSource:
 
     Attributes:
         model: The model, which is not changed; tensors in external data files stay there.
-        training_info: The training graphs of an onnx-ir model, which lacks them.
     """
 
     model: onnx.ModelProto | ir.Model
-    training_info: Sequence[onnx.TrainingInfoProto] = ()
 
     @property
     def file_name(self) -> str:
@@ -57,7 +57,6 @@ class OnnxSource:
         annotated = onnx.ModelProto()
         failure = "the annotated model cannot be written"  # onnx-ir reads tensors only now, which may fail
         annotated.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else serialize(self.model, failure))
-        annotated.training_info.extend(self.training_info)
         for key, node in _slicing_nodes(annotated):
             if key in lowered_by_key:  # functions that are never called have no lowered nodes
                 _annotate(node, lowered_by_key[key], files)
@@ -84,11 +83,11 @@ def _annotate(node: onnx.NodeProto, lowered: Sequence[LoweredNode], files: Mappi
 
 def _slicing_nodes(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.NodeProto]]:
     """Yield each slicing node with a key: `_node_key` in graphs, and `NodeInModel.origin` in functions."""
-    for scope, node in scoped_nodes(proto.graph):
+    for scope, node in scoped_nodes(read_view(proto, inlines=False).graph):
         if is_slicing(node):
-            yield _node_key(scope, node.output), node
+            yield _node_key(scope, node.proto.output), node.proto
     for function in proto.functions:
-        for i, node in enumerate(filter(is_slicing, all_nodes(function))):  # counted as in `IrModel.prepared`
+        for i, node in enumerate(filter(is_slicing, all_nodes(function))):  # counted as in `proto_reader`
             yield f"{function.domain}:{function.name}:{function.overload}#{i}", node
 
 

@@ -79,7 +79,7 @@ def check_proto(proto: onnx.ModelProto) -> Findings:
         # A node of ov_ext::StridedSlice is read as an operator, so its function is not inlined.
         if (function.domain, function.name, function.overload) != (STRIDED_SLICE_DOMAIN, "StridedSlice", ""):
             findings.has_functions = True
-    _check_calls(proto.functions)
+    check_calls(proto.functions)
     _refuse_shadowed_operators(proto)
     return findings
 
@@ -122,7 +122,7 @@ All sets are in one flat tuple. Joining them would take quadratic time for deepl
 """
 
 
-def _check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
+def check_calls(functions: Sequence[onnx.FunctionProto]) -> None:
     """Check that no function is defined twice or calls itself, directly or through others."""
     calls: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {}
     for function in functions:

@@ -14,8 +14,8 @@ from onnx_ir.passes.common import NameFixPass
 from onnx_ops.model.check_tensor import Findings, leaves_folder
 from onnx_ops.model.external_data import external_locations
 from onnx_ops.model.io import to_ir
-from onnx_ops.model.ir_model import WRITTEN_NAME, mark_written_names
 from onnx_ops.model.nodes import node_name
+from onnx_ops.model.proto_walk import WRITTEN_NAME, mark_written_names
 from onnx_ops.model.read import CheckedModel, read_proto
 from onnx_ops.model.views import read_dim
 from onnx_ops.model.walk import all_nodes
@@ -61,8 +61,9 @@ def node_ids(path: str | os.PathLike[str]) -> dict[str, dict[str, str]]:
         ModelError: The file cannot be read or is not an ONNX model, or onnx-ir cannot represent the model.
     """
     # An unchecked model counts as sorted, so `to_ir` keeps the order of the nodes, which determines their ids.
-    model = to_ir(CheckedModel(read_proto(path), Findings(), path=os.fspath(path)))
-    mark_written_names(model)
+    proto = read_proto(path)
+    mark_written_names(proto.functions)
+    model = to_ir(CheckedModel(proto, Findings(), path=os.fspath(path)))
     names = {node: (*(output.name for output in node.outputs), node_name(node)) for node in all_nodes(model.graph)}
     NameFixPass()(model)  # only now, because callers look nodes up by their names in the file
 

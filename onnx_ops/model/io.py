@@ -10,13 +10,20 @@ from typing import Any
 
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import TopologicalSortPass
 
 from onnx_ops.model import prepare
+from onnx_ops.model.nodes import LARGE_BYTES
+from onnx_ops.model.proto_model import ProtoModel
+from onnx_ops.model.proto_reader import inline_functions, read_view
+from onnx_ops.model.proto_walk import all_nodes as proto_nodes
 from onnx_ops.model.read import CheckedModel, check_model, describe_cause, path_in_errors, read_any, serialize, to_bytes
+from onnx_ops.model.sort import sort_graphs
 from onnx_ops.model.walk import graphs_outside_functions, model_graphs
 from sliceport.errors import ModelError, UsageError, model_error
 from sliceport.sandbox.place import refuse_data_files, write_files
+
+_PARAMETER_TYPES = (ir.DataType.INT32, ir.DataType.INT64)
+"""The types of parameters of slicing nodes."""
 
 
 def read_to_change(model: Any) -> CheckedModel:
@@ -45,21 +52,25 @@ def from_proto(proto: onnx.ModelProto, base_dir: str = "") -> ir.Model:
     return to_ir(check_model(proto, base_dir))
 
 
-def to_ir(checked: CheckedModel) -> ir.Model:
+def to_ir(checked: CheckedModel, *, inlines: bool = False) -> ir.Model:
     """Read a model into onnx-ir. Unsorted graphs are sorted, and sizes below 0 become open.
 
-    External tensors are opened on first use.
+    External tensors are opened on first use. If `inlines`, functions are inlined; see `inline_functions`.
 
     Raises:
-        ModelError: onnx-ir cannot represent the model, or a graph has a cycle.
+        ModelError: onnx-ir cannot represent the model, a graph has a cycle, or a function cannot be inlined.
     """
-    findings = checked.findings
+    findings, proto = checked.findings, checked.proto
+    if not findings.is_sorted:
+        proto = sort_graphs(proto)
+    if inlines and proto.functions:
+        proto = inline_functions(proto)
     with path_in_errors(checked.path):
         if findings.sparse_initializer:
             name = findings.sparse_initializer
             raise ModelError(f"initializer {name!r} is sparse, which onnx-ir does not read; make it dense.")
         try:
-            model = ir.serde.deserialize_model(checked.proto)
+            model = ir.serde.deserialize_model(proto)
         except Exception as error:
             raise model_error(f"the model cannot be represented: {describe_cause(error)}.", error) from error
         for value, declared in zip(model.graph.inputs, checked.proto.graph.input, strict=True):
@@ -73,11 +84,6 @@ def to_ir(checked: CheckedModel) -> ir.Model:
                 tensor.base_dir = checked.base_dir
         if findings.has_negative_sizes:
             prepare.open_negative_sizes(model)
-        if not findings.is_sorted:
-            try:
-                TopologicalSortPass()(model)
-            except ValueError:
-                raise ModelError("a graph has a cycle: some of its nodes wait for each other.") from None
         return model
 
 
@@ -91,6 +97,53 @@ def clone_sorted(model: ir.Model) -> ir.Model:
         return model.clone()
     except Exception:  # onnx-ir does not clone unsorted graphs
         return to_ir(read_any(model))
+
+
+def view_of(model: ir.Model, *, inlines: bool = True) -> ProtoModel:
+    """Return a view of a model; see `read_view`. Large data files are not read, and closed if they were closed before.
+
+    In `model`, left-out outputs of slicing nodes get names, and small external tensors are loaded.
+
+    Raises:
+        ModelError: onnx-ir cannot serialize the model, or a function cannot be inlined.
+    """
+    names = {output.name for output in prepare.name_left_out_outputs(model)}
+    with data_closed(model, LARGE_BYTES):
+        proto = serialize(model)
+        base_dir = next((os.fspath(tensor.base_dir) for tensor, _ in prepare.external_tensors(model)), "")
+    for node in proto_nodes(proto.graph, *proto.functions) if names else ():
+        node.output[:] = ["" if name in names else name for name in node.output]
+    return read_view(proto, base_dir, inlines=inlines)
+
+
+def detach_weights(model: ir.Model) -> None:
+    """Turn large initializers of the main graph into inputs, except integers, which may be parameters of a Split."""
+    for value in list(model.graph.initializers.data.values()):
+        tensor = value.const_value
+        if tensor is not None and tensor.nbytes > LARGE_BYTES and tensor.dtype not in _PARAMETER_TYPES:
+            prepare.detach_initializer(model.graph, value)
+
+
+def inline_model(model: ir.Model) -> ir.Model:
+    """Return a copy of a model without functions, or the model itself if it has none. See `inline_functions`.
+
+    The copy shares the initializers of the main graph. All other external tensors are loaded.
+
+    Raises:
+        ModelError: See `view_of`; or a tensor cannot be read.
+    """
+    if not model.functions:
+        return model
+    inlined = ir.serde.deserialize_model(inline_functions(serialize(model)))
+    for name, value in inlined.graph.initializers.items():
+        value.const_value = model.graph.initializers[name].const_value
+    base_dir = next((tensor.base_dir for tensor, _ in prepare.external_tensors(model)), "")
+    shared = {id(value.const_value) for value in inlined.graph.initializers.values()}
+    others = [(tensor, put) for tensor, put in prepare.external_tensors(inlined) if id(tensor) not in shared]
+    for tensor, _ in others:
+        tensor.base_dir = base_dir
+    load_externals(others)
+    return inlined
 
 
 _MIN_EXTERNAL = 256

@@ -1,12 +1,8 @@
-"""A view of a ModelProto, which is read in place, without a copy.
-
-Models with functions, unsorted nodes or values other than dense tensors need the view in `ir_model`: see `Findings`.
-onnx-ir takes long to load, and is used here only to read external data.
-"""
+"""The view of a model that is read: its graphs, nodes and values. See `proto_reader` for how it is made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -15,16 +11,17 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.domains import usual_name
 from onnx_ops.model.element_type import BITS, ElementType
 from onnx_ops.model.nodes import LARGE_BYTES, MISSING, node_name
 from onnx_ops.model.proto_tensor import Tensor
-from onnx_ops.model.proto_walk import graphs_of
+from onnx_ops.model.proto_walk import WRITTEN_NAME
 from onnx_ops.model.read import describe_cause, to_bytes
 from onnx_ops.model.views import FLOAT, FLOATS, GRAPH, GRAPHS, INT, INTS, TENSOR, Array, Dims, read_dim
 from onnx_ops.model.walk import all_values
 
+ORIGIN = "io.sliceport.origin"
+"""Key in the metadata of a slicing node of a function for `NodeInModel.origin`."""
 _NO_META: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -93,7 +90,7 @@ class Value:
     _shape: Shape | None = None
 
     def __init__(
-        self, name: str, producer_node: Node | None = None, declared: onnx.TypeProto | onnx.TensorProto | None = None
+        self, name: str, declared: onnx.TypeProto | onnx.TensorProto | None = None, producer_node: Node | None = None
     ) -> None:
         self.name = name
         self.producer_node = producer_node
@@ -131,13 +128,23 @@ class Value:
     def is_graph_output(self) -> bool:
         return self.is_output
 
-    def replace_type(self, element: int | None, shape: Shape | None) -> None:
-        """Replace the declared element type and shape. None stands for an unknown type or shape."""
-        self._element, self._shape, self._is_read = element, shape, True
+    def set_type(self, element: int | None, dims: Dims | None) -> None:
+        """Set the element type if `element` is a known type, and the sizes if `dims` is not None."""
+        shape = self.shape if dims is None else tuple([dim if isinstance(dim, int) else Symbol(dim) for dim in dims])
+        if element and element in BITS:  # a later onnx may have more types
+            self._element = element
+        self._shape = shape
+
+    def set_constant(self, element: int, array: Array) -> None:
+        """Store the elements of the value, of type `element`, as its `const_value`. The value's node stays."""
+        self.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
 
     def write_into(self, proto: onnx.ValueInfoProto) -> None:
         """Write the value into `proto`, with the type and sizes that are known now."""
         proto.name = self.name
+        if isinstance(self.declared, onnx.TypeProto) and self.declared.WhichOneof("value") not in (None, "tensor_type"):
+            proto.type.CopyFrom(self.declared)
+            return
         if self.element is None:
             return
         proto.type.tensor_type.elem_type = self.element
@@ -152,26 +159,37 @@ class Value:
                 dim.dim_param = size.value
 
     def _read_declared(self) -> None:
+        """Read the declared type. For a sequence or an optional, this is the type of its elements."""
         self._is_read = True
         if isinstance(self.declared, onnx.TensorProto):
             self._element, self._shape = self.declared.data_type, tuple(self.declared.dims)
-        elif self.declared is not None and self.declared.HasField("tensor_type"):
-            tensor = self.declared.tensor_type
+            return
+        declared = self.declared
+        while declared is not None and (kind := declared.WhichOneof("value")) in ("sequence_type", "optional_type"):
+            declared = getattr(declared, kind).elem_type
+        if declared is not None and declared.HasField("tensor_type"):
+            tensor = declared.tensor_type
             self._element = tensor.elem_type if tensor.HasField("elem_type") else None
             if tensor.HasField("shape"):
-                self._shape = _to_shape(tuple([read_dim(dim) for dim in tensor.shape.dim]))
+                dims = [read_dim(dim) for dim in tensor.shape.dim]
+                self._shape = tuple([dim if isinstance(dim, int) else Symbol(dim) for dim in dims])
 
 
 class Node:
-    """A node; see `NodeView`."""
+    """A node; see `NodeView`.
+
+    Attributes:
+        proto: The node as it is written; in a function, with the attributes of the call.
+        name: The name; in a function, a unique one.
+    """
 
     meta = _NO_META
     __slots__ = ("_attributes", "_base_dir", "domain", "graph", "inputs", "name", "op_type", "outputs", "proto")
 
-    def __init__(self, proto: onnx.NodeProto, graph: Graph, base_dir: str) -> None:
+    def __init__(self, proto: onnx.NodeProto, name: str, graph: Graph, base_dir: str) -> None:
         self.proto = proto
         self.graph: Graph | None = graph
-        self.name = proto.name
+        self.name = name
         self.op_type = proto.op_type
         self.domain = usual_name(proto.domain)
         self.inputs: list[Value | None] = []
@@ -182,21 +200,36 @@ class Node:
     @property
     def attributes(self) -> Mapping[str, Attribute]:
         if self._attributes is None:
-            # `_connect` has already read the attributes of all nodes with subgraphs, so this node has no subgraphs.
-            self.read_attributes(lambda _: ())
+            self.read_attributes({})
         assert self._attributes is not None
         return self._attributes
 
-    def read_attributes(self, read_graphs: Callable[[onnx.AttributeProto], Sequence[Graph]]) -> None:
-        """Read the attributes. `read_graphs` returns views of the graphs in an attribute."""
+    def read_attributes(self, graphs: Mapping[str, Sequence[Graph]]) -> None:
+        """Read the attributes. `graphs` has views of the graphs in attributes, by the name of the attribute."""
         self._attributes = {
-            proto.name: Attribute(proto, self._base_dir, read_graphs(proto)) for proto in self.proto.attribute
+            proto.name: Attribute(proto, self._base_dir, graphs.get(proto.name, ())) for proto in self.proto.attribute
         }
+
+    @property
+    def origin(self) -> str:
+        """`NodeInModel.origin`: the function of the node and its position there; empty outside functions."""
+        return self.read_mark(ORIGIN)
+
+    @property
+    def written_name(self) -> str:
+        """The name that identifies the node in the file. In a function, it begins with the function's name."""
+        return self.read_mark(WRITTEN_NAME) or node_name(self)
+
+    def read_mark(self, key: str) -> str:
+        """Return an entry of the metadata of the node; an empty text if it has none."""
+        return next((entry.value for entry in self.proto.metadata_props if entry.key == key), "")
 
     def write_into(self, proto: onnx.NodeProto) -> None:
         """Write the node into `proto`. See `Graph.write_into` for its subgraphs and external tensors."""
         proto.CopyFrom(self.proto)
-        proto.domain = self.domain
+        proto.name, proto.domain = self.name, self.domain
+        proto.input[:] = ["" if value is None else value.name for value in self.inputs]
+        proto.output[:] = [value.name for value in self.outputs]
         for written, attribute in zip(proto.attribute, self.attributes.values(), strict=True):
             written.ClearField("g")  # the copied graphs lack inferred sizes, so graphs are written anew
             written.ClearField("graphs")
@@ -215,8 +248,9 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Graph:
-    """A graph; see `GraphView`."""
+    """A graph, which iterates over its nodes in an order in which they can run."""
 
+    name: str
     inputs: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     initializers: dict[str, Value] = field(default_factory=dict)
@@ -227,117 +261,67 @@ class Graph:
 
     def write_into(self, proto: onnx.GraphProto) -> None:
         """Write the graph into `proto`, with the types and sizes known now. Small external tensors are embedded."""
-        proto.name = "graph"  # any name: onnx requires one
+        proto.name = self.name or "graph"  # onnx requires a name
         for value in self.inputs:
             value.write_into(proto.input.add())
         for value in self.initializers.values():
             assert value.const_value is not None
             value.const_value.try_to_load()
-            proto.initializer.add().CopyFrom(value.const_value.raw)
+            tensor = proto.initializer.add()
+            tensor.CopyFrom(value.const_value.raw)
+            tensor.name = value.name
+        self.write_nodes_into(proto)
+        for value in self.outputs:
+            value.write_into(proto.output.add())
+
+    def write_nodes_into(self, proto: onnx.GraphProto) -> None:
+        """Write the nodes, and the types of their outputs, into `proto`."""
         for node in self:
             node.write_into(proto.node.add())
             for value in node.outputs:
                 if value.name and not value.is_output:
                     value.write_into(proto.value_info.add())
-        for value in self.outputs:
-            value.write_into(proto.output.add())
 
 
 class ProtoModel:
-    """A `ModelView` of a ModelProto, which is not changed.
+    """A model without functions and defaults (see `without_defaults`), and methods that change it.
 
-    Args:
-        proto: A well-formed model for which `Findings.needs_onnx_ir` is false.
-        base_dir: The folder of its external data files.
+    Attributes:
+        graph: The main graph.
+        opset_imports: The version of each operator set, by domain.
     """
 
-    def __init__(self, proto: onnx.ModelProto, base_dir: str = "") -> None:
-        self._proto = proto
-        self._base_dir = base_dir
-        self.opset_imports = {usual_name(entry.domain): entry.version for entry in proto.opset_import}
-        self.graph = self._read_graph(proto.graph, ())
-
-    def origin(self, _: Node) -> str:
-        return ""  # this view has no functions
-
-    def written_name(self, node: Node) -> str:
-        return node_name(node)
-
-    def set_constant(self, value: Value, element: int, array: Array) -> None:
-        value.const_value = Tensor(onnx.TensorProto(data_type=element, dims=array.shape), array=array)
-
-    def set_shape(self, value: Value, dims: Dims) -> None:
-        value.replace_type(value.element, _to_shape(dims))
-
-    def set_type(self, value: Value, element: int, dims: Dims | None) -> None:
-        element_type = element if element and element in BITS else value.element  # a later onnx may have more types
-        value.replace_type(element_type, value.shape if dims is None else _to_shape(dims))
+    def __init__(
+        self,
+        graph: Graph,
+        opset_imports: Mapping[str, int],
+        ir_version: int,
+        functions: Sequence[onnx.FunctionProto] = (),
+    ) -> None:
+        self.graph = graph
+        self.opset_imports = opset_imports
+        self._ir_version = ir_version
+        self._functions = functions
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
-        proto = onnx.ModelProto(ir_version=self._proto.ir_version, opset_import=self._proto.opset_import)
+        """Return the serialized model, and the values whose facts `onnx_ops.infer.propagate` returns, in that order."""
+        imports = [
+            onnx.OperatorSetIdProto(domain=name, version=version) for name, version in self.opset_imports.items()
+        ]
+        proto = onnx.ModelProto(ir_version=self._ir_version, opset_import=imports, functions=self._functions)
         self.graph.write_into(proto.graph)
         return to_bytes(proto, "the model"), list(all_values(self.graph))
 
     def fold(self, node: Node, constants: Sequence[tuple[int, Array]]) -> None:
+        """Replace a node by a constant (element type, elements) per output. No output may be an output of a graph."""
         for output, (element, array) in zip(node.outputs, constants, strict=True):
-            output.replace_type(element, array.shape)
-            self.set_constant(output, element, array)
+            output.set_type(element, array.shape)
+            output.set_constant(element, array)
             output.producer_node = None
         node.graph = None  # so that `Graph` omits the node
 
-    def _read_graph(self, proto: onnx.GraphProto, scopes: Sequence[Mapping[str, Value]]) -> Graph:
-        """Return a view of a graph. `scopes` has the values of outer graphs by name, outermost first."""
-        graph = Graph()
-        values: dict[str, Value] = {}
-        value: Value | None
-        for info in proto.input:
-            value = values[info.name] = Value(info.name, None, info.type)
-            value.is_input = True
-            graph.inputs.append(value)
-        types = {info.name: info.type for info in proto.value_info}
-        # In early IR versions, each initializer of the main graph is also an input, but is still a constant.
-        inputs_are_constant = not scopes and self._proto.ir_version < REPLACEABLE_VERSION
-        for tensor in proto.initializer:
-            value = values.get(tensor.name)
-            if value is None:
-                value = values[tensor.name] = Value(tensor.name, None, types.get(tensor.name, tensor))
-            elif not inputs_are_constant:
-                continue  # the initializer is only a default: see `without_defaults`
-            value.const_value = Tensor(tensor, self._base_dir)
-            graph.initializers[tensor.name] = value
-        for node_proto in proto.node:
-            node = Node(node_proto, graph, self._base_dir)
-            for name in node_proto.output[:]:  # a list, which is faster to walk than protobuf's container
-                value = Value(name, node, types.get(name))
-                if name:
-                    values[name] = value
-                node.outputs.append(value)
-            graph.nodes.append(node)
-        for node in graph.nodes:
-            self._connect(node, values, scopes)
-        for info in proto.output:
-            value = values.get(info.name) or Value(info.name)  # a new Value for a name from an outer graph
-            value.is_output = True
-            if not value.is_input:  # an input keeps its own type
-                value.declared = info.type
-            graph.outputs.append(value)
-        return graph
-
-    def _connect(self, node: Node, values: Mapping[str, Value], scopes: Sequence[Mapping[str, Value]]) -> None:
-        """Set the inputs of a node and read its subgraphs. `values` and `scopes` have the visible values by name."""
-        for name in node.proto.input[:]:  # a list, which is faster to iterate over
-            value = None
-            if name:
-                value = values.get(name) or next(scope[name] for scope in reversed(scopes) if name in scope)
-                value.readers.append(node)
-            node.inputs.append(value)
-        attributes = node.proto.attribute
-        if attributes and any(attribute.type in (GRAPH, GRAPHS) for attribute in attributes):
-            inner = (*scopes, values)
-            node.read_attributes(lambda proto: [self._read_graph(graph, inner) for graph in graphs_of(proto)])
-
     def detach_weights(self) -> None:
-        """Turn large and unreadable initializers into inputs; see `ModelView.detach_weights`."""
+        """Turn large or unreadable initializers of the main graph into inputs. Load small external initializers."""
         for name, value in list(self.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None
@@ -350,13 +334,9 @@ class ProtoModel:
                     value.meta = {MISSING: describe_cause(error)}
             if is_kept:
                 continue
-            value.replace_type(tensor.raw.data_type, tensor.shape)
+            value.set_type(tensor.raw.data_type, tensor.shape)
             del self.graph.initializers[name]
             value.const_value = None
             if not value.is_input:
                 value.is_input = True
                 self.graph.inputs.append(value)
-
-
-def _to_shape(dims: Dims) -> Shape:
-    return tuple([dim if isinstance(dim, int) else Symbol(dim) for dim in dims])

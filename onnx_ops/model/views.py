@@ -1,8 +1,4 @@
-"""Protocols for reading a model: a ModelProto satisfies them by `proto_model`, an onnx-ir model by `ir_model`.
-
-All names are those of onnx-ir. Its classes satisfy these protocols as they are, except for its model, which
-`ir_model.IrModel` wraps.
-"""
+"""Protocols for reading nodes: `proto_model` satisfies them for a ModelProto, and onnx-ir's own classes as they are."""
 
 from __future__ import annotations
 
@@ -121,50 +117,6 @@ class NodeView(OperatorView, Protocol):
     def graph(self) -> Any: ...
     @property
     def meta(self) -> Mapping[str, Any]: ...
-
-
-class GraphView(Protocol):
-    """A graph, which iterates over its nodes in an order in which they can run."""
-
-    @property
-    def inputs(self) -> Sequence[ValueView]: ...
-    def __iter__(self) -> Iterator[NodeView]: ...
-
-
-class ModelView(Protocol):
-    """A model without functions and defaults (see `without_defaults`), and methods that change it."""
-
-    @property
-    def graph(self) -> GraphView: ...
-    @property
-    def opset_imports(self) -> Mapping[str, int]: ...
-
-    def origin(self, node: Any) -> str:
-        """Return `NodeInModel.origin` of a node: its function and its position there; empty outside functions."""
-
-    def written_name(self, node: Any) -> str:
-        """Return the name that identifies a node in the file. In a function, it begins with the function's name."""
-
-    def set_constant(self, value: Any, element: int, array: Array) -> None:
-        """Store `array`, of element type `element`, as the `const_value` of a value. The value's node stays."""
-
-    def set_shape(self, value: Any, dims: Dims) -> None:
-        """Set the sizes of a value."""
-
-    def set_type(self, value: Any, element: int, dims: Dims | None) -> None:
-        """Set the element type of a value if `element` is a known type. Set its sizes if `dims` is not None."""
-
-    def detach_weights(self) -> None:
-        """Turn large or unreadable initializers of the main graph into inputs. Load small external initializers.
-
-        `IrModel` also gives names to the left-out outputs of slicing nodes.
-        """
-
-    def serialize(self) -> tuple[bytes, Sequence[Any]]:
-        """Return the serialized model, and the values whose facts `onnx_ops.infer.propagate` returns, in that order."""
-
-    def fold(self, node: Any, constants: Sequence[tuple[int, Array]]) -> None:
-        """Replace a node by a constant (element type, elements) per output. No output may be an output of a graph."""
 
 
 def read_dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:

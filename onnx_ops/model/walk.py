@@ -7,11 +7,11 @@ long.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN, standard_opset
 from onnx_ops.model.nodes import node_name
-from onnx_ops.model.views import GRAPH, GRAPHS, AttributeView, GraphView, NodeView
+from onnx_ops.model.views import GRAPH, GRAPHS, AttributeView, NodeView
 from sliceport.slicing.node import extend_scope
 
 if TYPE_CHECKING:
@@ -62,11 +62,7 @@ def scoped_nodes(graph: Iterable[Node], scope: tuple[str, ...] = ()) -> Iterator
                     yield from scoped_nodes(subgraph, extend_scope(scope, node_name(node), name, used))
 
 
-@overload
-def all_values(graph: ir.Graph) -> Iterator[ir.Value]: ...
-@overload
-def all_values(graph: GraphView) -> Iterator[Any]: ...
-def all_values(graph: GraphView) -> Iterator[Any]:
+def all_values(graph: Any) -> Iterator[Any]:
     """Yield the inputs of a graph, then for each node its outputs and the values of its graphs. Omit initializers."""
     yield from graph.inputs
     for node in graph:

@@ -10,15 +10,13 @@ import onnx_ir as ir
 from onnx_ops.defects.contested import find_disagreement
 from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.nodes import CONTESTED, ORIGIN, USED
-from onnx_ops.model.prepare import inline_functions
 from onnx_ops.model.read import describe_cause, read_any
-from onnx_ops.model.walk import all_nodes, model_graphs, nodes_with_opsets
+from onnx_ops.model.views import NodeView
+from onnx_ops.model.walk import model_graphs, nodes_with_opsets
 from sliceport.errors import model_error
 
 OPAQUE_DOMAIN = "sliceport.aside"
 """A domain without operators. Nothing is inferred from a node of this domain."""
-_NUMBER = "sliceport.number"
-"""Key in the `meta` of a node for its position in the model."""
 
 
 @contextmanager
@@ -31,14 +29,14 @@ def ready_for_passes(model: ir.Model) -> Iterator[None]:
             unmark(model)
 
 
-def unmark(model: ir.Model, keys: Sequence[str] = (CONTESTED, ORIGIN, USED, _NUMBER)) -> None:
+def unmark(model: ir.Model, keys: Sequence[str] = (CONTESTED, ORIGIN, USED)) -> None:
     """Remove marks from the `meta` of nodes. By default, remove all marks but that of `mark_new`."""
     for node, _ in nodes_with_opsets(model):
         for key in keys:
             node.meta.pop(key, None)
 
 
-def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, list[tuple[ir.Node, ir.Node]]]:
+def build_probe(model: ir.Model) -> ir.Model:
     """Build a probe: a copy of a model, for inference, for folding nodes, and for optimizers.
 
     Contested nodes, which engines read differently, get `OPAQUE_DOMAIN` in the copy, so nothing is inferred from them.
@@ -46,22 +44,13 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
 
     Args:
         model: The model. Nodes that constants and declared shapes show to be contested are marked in it.
-        inlined: Whether to inline functions in the copy.
-
-    Returns:
-        The copy, and pairs of a node of the model and its copy. A node in a function has a copy for each call, or no
-        copy if functions are not inlined.
 
     Raises:
-        ModelError: See `clone_model`; or a function cannot be inlined.
+        ModelError: See `clone_model`.
     """
-    nodes = list(nodes_with_opsets(model))
-    for number, (node, opset) in enumerate(nodes):
+    for node, opset in nodes_with_opsets(model):
         mark_contested(node, node, opset)
-        node.meta[_NUMBER] = number  # the copy of the node also gets the number, and so can be paired with the node
     probe = clone_model(model)
-    for node, _ in nodes:
-        del node.meta[_NUMBER]
     marked = [node for node, _ in nodes_with_opsets(probe) if CONTESTED in node.meta]
     if marked:  # the declared shapes of other values may follow from one reading of a contested node
         bodies = [graph for graph in model_graphs(probe) if graph is not probe.graph]
@@ -72,13 +61,10 @@ def build_probe(model: ir.Model, *, inlined: bool = True) -> tuple[ir.Model, lis
         node.domain = OPAQUE_DOMAIN
     for imports in (probe.opset_imports, *(function.opset_imports for function in probe.functions.values())):
         imports[OPAQUE_DOMAIN] = 1
-    if inlined:
-        inline_functions(probe)
-    copies = [(nodes[copy.meta[_NUMBER]][0], copy) for copy in all_nodes(probe.graph) if _NUMBER in copy.meta]
-    return probe, copies
+    return probe
 
 
-def mark_contested(node: ir.Node, copy: ir.Node, opset: int) -> bool:
+def mark_contested(node: ir.Node, copy: NodeView, opset: int) -> bool:
     """Mark a node if engines read it differently. Return whether the mark is new.
 
     The test is made on `copy`: the node itself, or its copy in a model in which more is known about its inputs.

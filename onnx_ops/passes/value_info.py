@@ -13,18 +13,24 @@ import onnx_ir as ir
 
 from onnx_ops.defects.conditions import check_node
 from onnx_ops.infer.facts import NO_FACTS, Facts
-from onnx_ops.infer.inference import infer_shapes
+from onnx_ops.infer.inference import infer, infer_shapes
 from onnx_ops.infer.resolve import fold_nodes
 from onnx_ops.model.domains import standard_opset
-from onnx_ops.model.ir_model import IrModel
+from onnx_ops.model.io import detach_weights, view_of
 from onnx_ops.model.nodes import CONTESTED, is_slicing, node_name
-from onnx_ops.model.views import Array, Dims, Sizes, sizes_of_shape
-from onnx_ops.model.walk import all_nodes, graphs_in, model_graphs
-from onnx_ops.passes.contested_nodes import build_probe, mark_contested, unmark
+from onnx_ops.model.proto_model import Node, ProtoModel, Value
+from onnx_ops.model.views import Array, Dims, Sizes, dims_of, sizes_of_shape
+from onnx_ops.model.walk import all_nodes, all_values, graphs_in, model_graphs, nodes_with_opsets
+from onnx_ops.passes.contested_nodes import build_probe, clone_model, mark_contested, unmark
 from sliceport.errors import DynamicSlice, InvalidSlice, ModelError
 from sliceport.hardening import InvalidNode
 
 logger = logging.getLogger(__name__)
+
+_NUMBER = "sliceport.number"
+"""Key in the metadata of a node for its position in the model."""
+_Copies = Sequence[tuple[ir.Node, Node]]
+"""Pairs of a node and its copy in a view. A node in a function has a copy for each call."""
 
 
 @dataclass
@@ -70,21 +76,22 @@ class ValueInfo:
         """Return the inferred elements of a value. Return None unless they are the same for all inputs of the model."""
         return self.constants.get(value, NO_FACTS).data
 
-    def record(self, value: ir.Value, copies: Sequence[ir.Value | None], facts: Sequence[Facts]) -> None:
+    def record(self, value: ir.Value, copies: Sequence[Value | None], facts: Sequence[Facts]) -> None:
         """Record the type, sizes and elements that all copies of a value have in common.
 
         Inference inlines functions, so a value in a function has a copy for each call. A copy is None for an input that
         the call leaves out. `facts` holds the facts about each copy. The value is misdeclared or resized if one of its
         copies is.
         """
-        types = {None if copy is None else copy.type for copy in copies}
-        common_type = types.pop() if len(types) == 1 else None
-        if common_type is not None:
-            self.types[value] = common_type
+        elements = {None if copy is None else copy.element for copy in copies}
+        element = elements.pop() if len(elements) == 1 else None
+        if value.type is not None and not isinstance(value.type, ir.TensorType):
+            self.types[value] = value.type
+        elif element is not None:
+            self.types[value] = ir.TensorType(ir.DataType(element))
         shapes = [copy.shape for copy in copies if copy is not None and copy.shape is not None]
         if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
-            dims = [[dim if isinstance(dim, int) else dim.value for dim in shape] for shape in shapes]
-            self.dims[value] = list(zip(*dims, strict=True))
+            self.dims[value] = list(zip(*map(dims_of, shapes), strict=True))
             common = [axis[0] if len(set(axis)) == 1 else None for axis in self.dims[value]]
             self.sizes[value] = tuple([size if isinstance(size, int) else None for size in common])
         if any(each.is_misdeclared for each in facts):
@@ -114,27 +121,48 @@ def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:
     """
     unmark(model, [CONTESTED])
     while True:  # nothing is inferred from marked nodes, so inference is repeated until it marks no more nodes
-        try:
-            probe, copies = build_probe(model)
-        except ModelError as error:
-            logger.debug("functions are not inlined: %s", error)
-            probe, copies = build_probe(model, inlined=False)
-        value_info = _infer_probe(model, probe, copies, folding=folding)
+        value_info = _infer_probe(model, *_view_probe(model), folding=folding)
         if value_info is not None:
             return value_info
 
 
-def _infer_probe(
-    model: ir.Model, probe: ir.Model, copies: Sequence[tuple[ir.Node, ir.Node]], *, folding: bool
-) -> ValueInfo | None:
-    """Infer the value info of `model` from its copy `probe`. If `folding`, fold constants in the probe, too.
+def infer_facts(model: ir.Model) -> dict[ir.Value, Facts]:
+    """Return the facts about the values of a model without functions; see `infer`."""
+    view = view_of(clone_model(model))
+    facts = infer(view)
+    values = (value for value in all_values(model.graph) if not _is_unwritten(value))
+    return {value: facts[copy] for value, copy in zip(values, all_values(view.graph), strict=True) if copy in facts}
 
-    If engines disagree on a node that is not marked yet, mark it in `model` and return None. `copies` are pairs of a
-    node of the model and its copy in the probe.
+
+def _is_unwritten(value: ir.Value) -> bool:
+    """Return whether onnx-ir omits a value because the value and all later outputs of its node have no names."""
+    producer = None if value.name else value.producer()
+    return producer is not None and not any(output.name for output in producer.outputs[value.index() :])
+
+
+def _view_probe(model: ir.Model) -> tuple[ProtoModel, _Copies]:
+    """Return a view of a probe of a model, and the copies of the model's nodes in it; see `build_probe`."""
+    probe = build_probe(model)
+    detach_weights(probe)
+    nodes = [node for node, _ in nodes_with_opsets(model)]
+    for number, (copy, _) in enumerate(nodes_with_opsets(probe)):
+        copy.metadata_props[_NUMBER] = str(number)
+    try:
+        view = view_of(probe)
+    except ModelError as error:
+        logger.debug("functions are not inlined: %s", error)
+        view = view_of(probe, inlines=False)
+    marks = ((copy, copy.read_mark(_NUMBER)) for copy in all_nodes(view.graph))
+    return view, [(nodes[int(mark)], copy) for copy, mark in marks if mark]
+
+
+def _infer_probe(model: ir.Model, view: ProtoModel, copies: _Copies, *, folding: bool) -> ValueInfo | None:
+    """Infer the value info of `model` from a view of its probe. If `folding`, fold constants in the view, too.
+
+    If engines disagree on a node that is not marked yet, mark it in `model` and return None.
     """
     opset = standard_opset(model.opset_imports)
-    copies_by_value = _pair_values(model, probe, copies)
-    view = IrModel(probe)
+    copies_by_value = _pair_values(model, view, copies)
     facts = infer_shapes(view)
     slicing = [(node, copy) for node, copy in copies if is_slicing(copy)]
     for _, copy in slicing:
@@ -142,7 +170,7 @@ def _infer_probe(
     if _mark_contested(slicing, opset):
         return None
     if folding:
-        fold_nodes(view, list(all_nodes(probe.graph)), [copy for _, copy in slicing], facts)
+        fold_nodes(view, list(all_nodes(view.graph)), [copy for _, copy in slicing], facts)
         # Nodes that became constants have no graph.
         slicing = [(node, copy) for node, copy in slicing if copy.graph is not None]
         if _mark_contested(slicing, opset):  # folding has made more sizes known
@@ -160,28 +188,26 @@ def _infer_probe(
     return value_info
 
 
-def _mark_contested(pairs: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> bool:
+def _mark_contested(pairs: _Copies, opset: int) -> bool:
     """Mark the first node of each pair if engines disagree about the second, its copy. Return whether a mark is new."""
     marked = [node for node, copy in pairs if mark_contested(node, copy, opset)]  # `any` would stop at the first one
     return bool(marked)
 
 
-def _pair_values(
-    model: ir.Model, probe: ir.Model, copies: Sequence[tuple[ir.Node, ir.Node]]
-) -> dict[ir.Value, list[ir.Value | None]]:
-    """Return the copies in `probe` of each value of `model`. A copy is None for an input that a call leaves out."""
-    values: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
-    for value, copy in zip(model.graph.inputs, probe.graph.inputs, strict=True):
+def _pair_values(model: ir.Model, view: ProtoModel, copies: _Copies) -> dict[ir.Value, list[Value | None]]:
+    """Return the copies in `view` of each value of `model`. A copy is None for an input that a call leaves out."""
+    values: dict[ir.Value, list[Value | None]] = defaultdict(list)
+    for value, copy in zip(model.graph.inputs, view.graph.inputs, strict=False):
         values[value].append(copy)
     for node, node_copy in copies:
-        for value, copy in zip(node.outputs, node_copy.outputs, strict=True):
+        for value, copy in zip(node.outputs, node_copy.outputs, strict=False):  # left-out outputs may be unwritten
             values[value].append(copy)
         for graph, graph_copy in zip(graphs_in(node), graphs_in(node_copy), strict=True):
             for value, copy in zip(graph.inputs, graph_copy.inputs, strict=True):
                 values[value].append(copy)
     # All other values: initializers, inputs of functions, and results of calls that are inlined.
-    others: dict[ir.Value, list[ir.Value | None]] = defaultdict(list)
-    for value, copy in zip(model.graph.outputs, probe.graph.outputs, strict=True):
+    others: dict[ir.Value, list[Value | None]] = defaultdict(list)
+    for value, copy in zip(model.graph.outputs, view.graph.outputs, strict=True):
         others[value].append(copy)
     for node, node_copy in copies:
         for index, source in enumerate(node.inputs):
@@ -190,16 +216,16 @@ def _pair_values(
     return others | values  # a value in both keeps its entry in `values`
 
 
-def _set_constants(copy: ir.Node, facts: Mapping[ir.Value, Facts]) -> None:
+def _set_constants(copy: Node, facts: Mapping[Value, Facts]) -> None:
     """Turn the known parameters of a slicing node into constants, so that the node can be read and checked."""
     for value in copy.inputs[1:]:
         if value is not None and value.const_value is None:
             inferred = facts.get(value, NO_FACTS)
             if inferred.data is not None:
-                value.const_value = ir.Tensor(inferred.data, dtype=ir.DataType(inferred.element))
+                value.set_constant(inferred.element, inferred.data)
 
 
-def _find_invalid(slicing: Sequence[tuple[ir.Node, ir.Node]], opset: int) -> dict[ir.Node, str]:
+def _find_invalid(slicing: _Copies, opset: int) -> dict[ir.Node, str]:
     """Return the nodes whose copies break the specification, each with the message of the error."""
     invalid: dict[ir.Node, str] = {}
     for node, copy in slicing:

@@ -81,10 +81,10 @@ def make_inputs(
     arrays = random_inputs.make_inputs(declared, given, shapes, seed, attempt, names_with_shapes)
     # The sizes for outputs of nodes are only checked: these calls raise an error if a size does not fit.
     if not computed_names.isdisjoint(shapes):
-        with open_view(model) as (view, _):
-            all_shapes |= {name: array.shape for name, array in arrays.items()}
-            bind_shapes(view, all_shapes)
-            infer_shapes(view, all_shapes)
+        view, _ = open_view(model)
+        all_shapes |= {name: array.shape for name, array in arrays.items()}
+        bind_shapes(view, all_shapes)
+        infer_shapes(view, all_shapes)
     return arrays
 
 

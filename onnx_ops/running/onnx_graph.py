@@ -18,10 +18,9 @@ from onnx_ops.defects.checking import check
 from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.external_data import describe_data_files, load_whole
-from onnx_ops.model.ir_model import WRITTEN_NAME
 from onnx_ops.model.nodes import RANDOM
 from onnx_ops.model.proto_tensor import Tensor
-from onnx_ops.model.proto_walk import graphs_of
+from onnx_ops.model.proto_walk import WRITTEN_NAME, graphs_of
 from onnx_ops.model.read import to_bytes
 from onnx_ops.running.inputs import find_size_factors, make_inputs
 from onnx_ops.running.session import STRING, Captured

@@ -13,10 +13,9 @@ import onnx_ir as ir
 from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.external_data import external_tensors, load_small_tensors
 from onnx_ops.model.io import load_externals, to_ir
-from onnx_ops.model.ir_model import mark_written_names
 from onnx_ops.model.nodes import LARGE_BYTES, node_name
 from onnx_ops.model.prepare import external_tensors as external_ir_tensors
-from onnx_ops.model.prepare import inline_functions, name_left_out_outputs
+from onnx_ops.model.prepare import name_left_out_outputs
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_nodes as all_proto_nodes
 from onnx_ops.model.read import CheckedModel, check_model, path_in_errors, read_any, read_checked, serialize
@@ -99,10 +98,9 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
         UsageError: See `embed_function`.
     """
-    model = to_ir(checked)
-    is_changed = name_left_out_outputs(model)
+    model = to_ir(checked, inlines=inlines)
+    is_changed = bool(name_left_out_outputs(model))
     if inlines:
-        inline_functions(model)
         findings = checked.findings
         # `to_ir` sorts the graphs and makes sizes below 0 open, so `proto` has to be written again to match `model`.
         is_changed |= bool(checked.proto.functions) or not findings.is_sorted or findings.has_negative_sizes
@@ -131,9 +129,7 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
         UsageError: See `read_any` and `embed_function`.
     """
     checked = _leave_out_zip_maps(read_any(model) if data_folder is None else read_checked(model, data_folder))
-    complete = to_ir(checked)
-    mark_written_names(complete)  # before the functions and their names are gone
-    inline_functions(complete)
+    complete = to_ir(checked, inlines=True)
     weights = [value.const_value for value in complete.graph.initializers.values()]
     large = {id(tensor) for tensor in weights if tensor is not None and tensor.nbytes > LARGE_BYTES}
     # Load all but large weights: from data files, onnxruntime reads only initializers of the main graph.

@@ -23,9 +23,7 @@ from running import run_node
 import sliceport
 from onnx_ops import strided_slice_op
 from onnx_ops.infer.inference import infer_shapes
-from onnx_ops.model.io import from_proto
-from onnx_ops.model.ir_model import IrModel
-from onnx_ops.model.prepare import name_left_out_outputs
+from onnx_ops.model.proto_reader import read_view
 from onnx_ops.running import onnxruntime_cpu
 from onnx_ops.running.session import Captured
 from sliceport.directml.feature_levels import FeatureLevel
@@ -470,9 +468,8 @@ def check_refusal(case: Case, reason: Refusal, expected: Expected) -> str | None
 
 def check_inference(case: Case, model: onnx.ModelProto, expected: Expected) -> str | None:
     """Whether inferred shapes are those that come out; all of them, where all is known."""
-    inferred = from_proto(model)
-    name_left_out_outputs(inferred)
-    infer_shapes(IrModel(inferred))
+    inferred = read_view(model)
+    infer_shapes(inferred)
     if expected is None:
         return None
     values = {value.name: value for value in inferred.graph.outputs}

@@ -9,11 +9,9 @@ from itertools import chain
 
 import onnx_ir as ir
 
-from onnx_ops.infer.inference import infer
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.domains import standard_opset
-from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_standard, is_valid_operator
 from onnx_ops.model.prepare import unused_names
 from onnx_ops.model.walk import model_graphs, model_nodes
@@ -31,6 +29,7 @@ from onnx_ops.passes.portable.form import (
 )
 from onnx_ops.passes.raise_opset import raise_opset
 from onnx_ops.passes.rewrite.expand_strided_slice import ExpandStridedSlicePass
+from onnx_ops.passes.value_info import infer_facts
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.defects.profiles import READINGS, Profile
 from sliceport.errors import ModelError
@@ -119,9 +118,11 @@ def _softmax_shapes_declared(model: ir.Model) -> Iterator[None]:
     undeclared = {value: value.type for value in data if value is not None and value.shape is None}
     with without_defaults(model):
         # Shapes in a model with functions are not needed, because `raise_opset` refuses such a model.
-        facts = infer(IrModel(model)) if undeclared and not model.functions else {}
+        facts = infer_facts(model) if undeclared and not model.functions else {}
     for value in undeclared.keys() & facts.keys():
-        IrModel(model).set_type(value, facts[value].element, facts[value].dims)
+        element, dims = facts[value].element, facts[value].dims
+        value.type = ir.TensorType(ir.DataType(element)) if element else value.type
+        value.shape = None if dims is None else ir.Shape(dims)
     try:
         yield
     finally:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING, ONLY_OF_INT32, OPERATORS, ROUNDED_ALIKE, may_fail_to_divide
 from onnx_ops.infer.facts import NO_FACTS, Facts
-from onnx_ops.infer.inference import infer
 from onnx_ops.model.domains import STANDARD_DOMAINS, standard_opset, usual_name
-from onnx_ops.model.ir_model import IrModel
 from onnx_ops.model.nodes import RANDOM, SLICING, constant, is_standard, is_valid_operator, read_int
 from onnx_ops.model.specs import slice_spec
 from onnx_ops.model.views import static_sizes
@@ -20,6 +19,7 @@ from onnx_ops.passes.contested_nodes import OPAQUE_DOMAIN
 from onnx_ops.passes.edits import GRAPH_TYPES, open_unconfirmed_sizes
 from onnx_ops.passes.matchers import is_forbidden_shape
 from onnx_ops.passes.simplify.optimizers import ONNXSCRIPT, ONNXSLIM
+from onnx_ops.passes.value_info import infer_facts
 from sliceport.errors import DynamicSlice, InvalidSlice
 
 _HIDDEN = "SliceportHidden"  # the operators of hidden nodes begin with it
@@ -41,7 +41,7 @@ _ALIKE = OPERATORS - _DIFFERENT
 _MOVING_ALIKE = (MOVING | {"If", "ConstantOfShape", "EyeLike", *_SIZES}) - _DIFFERENT
 """The operators that optimizers compute as engines do for all element types."""
 
-FactsByValue = Mapping[ir.Value | None, Facts]
+FactsByValue = Mapping[Any, Facts]
 Withheld = Mapping[str, Mapping[str, ir.Attr]]
 """The attributes of each hidden node, by the unique operator that the node has while it is hidden."""
 
@@ -58,7 +58,7 @@ def hide_nodes(model: ir.Model, optimizer: str) -> Withheld:
         model: The model, which is changed. Contested nodes must have `OPAQUE_DOMAIN`. Float constants must be inputs.
         optimizer: `ONNXSCRIPT` or `ONNXSLIM`.
     """
-    facts = infer(IrModel(model))
+    facts = infer_facts(model)
     for value, inferred in facts.items():
         open_unconfirmed_sizes(value, inferred.dims)  # optimizers rely on declared numbers, even if these are wrong
     for value in model.graph.initializers.values():  # `infer` omits these; bodies have no initializers here

@@ -9,9 +9,14 @@ import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
-from onnx_ops.model.io import load_externals
+from onnx_ops.model.io import inline_model, load_externals
 from onnx_ops.model.nodes import LARGE_BYTES, constant
-from onnx_ops.model.prepare import detach_initializer, external_tensors, name_left_out_outputs, unused_names
+from onnx_ops.model.prepare import (
+    detach_initializer,
+    external_tensors,
+    name_left_out_outputs,
+    unused_names,
+)
 from onnx_ops.model.walk import all_values, graphs_outside_functions, rewritable_nodes
 from onnx_ops.passes.builders import build_tensor_constant
 from onnx_ops.passes.contested_nodes import build_probe, clone_model
@@ -36,7 +41,7 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
             changes the list of outputs or makes an invalid model.
         MemoryError, ChildLost: See `run_optimizer`.
     """
-    probe, _ = build_probe(model)
+    probe = inline_model(build_probe(model))
     # All constants become initializers of the main graph, for `_detach_initializers` and `hide_nodes`.
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(probe)
     _lift_initializers(probe)
@@ -61,8 +66,8 @@ def optimize(model: ir.Model, name: str) -> tuple[ir.Model, int]:
     _make_constants(optimized.graph, model.graph.initializers)
     show_nodes(optimized, withheld)
     _restore_shapes(optimized, model)
-    # The probe has the metadata of the model, but no functions: `build_probe` inlined or removed them. It never inlines
-    # StridedSlice, so the function of this operator is copied from the model.
+    # The probe has the metadata of the model, but no functions. StridedSlice is never inlined, so the function of this
+    # operator is copied from the model.
     probe.graph = optimized.graph
     functions = {key: function for key, function in model.functions.items() if key[0] == STRIDED_SLICE_DOMAIN}
     probe.functions.update(functions)

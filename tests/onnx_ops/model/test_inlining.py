@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import onnx
 import onnx_ir as ir
-import pytest
-from onnx_ir.passes.common import InlinePass, inliner
+from onnx_ir.passes.common import InlinePass
 from sessions import compute
 
-from onnx_ops.model import prepare
-from onnx_ops.model.prepare import inline_functions
+from onnx_ops.model.proto_reader import inline_functions
+from onnx_ops.model.proto_walk import all_nodes
 
 MODEL = """<ir_version: 9, opset_import: ["" : 17, "f" : 1, "g" : 1]> g (float[2] x, bool c) => (float[2] y) {
     t_3 = f.Twice (x)
@@ -26,34 +22,14 @@ MODEL = """<ir_version: 9, opset_import: ["" : 17, "f" : 1, "g" : 1]> g (float[2
 <domain: "g", opset_import: ["" : 17]> Twice (a) => (b) { t = Relu (a) b = Abs (t) }"""
 
 
-def parse() -> ir.Model:
-    return ir.from_proto(onnx.parser.parse_model(MODEL))
-
-
 def test_names_are_those_of_onnx_ir() -> None:
-    ours, theirs = parse(), parse()
-    inline_functions(ours)
+    model = onnx.parser.parse_model(MODEL)
+    theirs = ir.from_proto(model)
     InlinePass()(theirs)
-    assert ir.to_proto(ours) == ir.to_proto(theirs)
-
-
-def test_one_thread_inlines_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that the second call does not restore the replacements of the first one as if they were the originals."""
-    original = vars(inliner)["_make_unique_name"]
-    started: list[ir.Model] = []
-    ended: list[ir.Model] = []
-
-    def inline(model: ir.Model) -> None:
-        assert len(started) == len(ended)
-        started.append(model)
-        time.sleep(0.1)
-        ended.append(model)
-
-    monkeypatch.setattr(prepare, "InlinePass", lambda: inline)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(inline_functions, [parse(), parse()]))
-    assert len(ended) == 2
-    assert vars(inliner)["_make_unique_name"] is original
+    written, expected = (list(all_nodes(each.graph)) for each in (inline_functions(model), ir.to_proto(theirs)))
+    assert [(n.name, n.op_type, n.input, n.output) for n in written] == [
+        (n.name, n.op_type, n.input, n.output) for n in expected
+    ]
 
 
 def test_names_in_calls_are_not_those_in_bodies() -> None:
@@ -64,10 +40,30 @@ def test_names_in_calls_are_not_those_in_bodies() -> None:
                         else_branch = two () => (float[2] u) { u = Neg (a) }>
         }
         <domain: "f", opset_import: ["" : 17]> Twice (a) => (b) { t = Relu (a) u = Neg (t) b = Neg (u) }""")
-    inlined = ir.from_proto(model)
-    inline_functions(inlined)
+    inlined = inline_functions(model)
     x = np.array([-1.0, 2.0], np.float32)
     for flag in (True, False):
         inputs = {"x": x, "c": np.array(flag)}
-        (before,), (after,) = compute(model, **inputs), compute(ir.to_proto(inlined), **inputs)
+        (before,), (after,) = compute(model, **inputs), compute(inlined, **inputs)
         assert after.tobytes() == before.tobytes()
+
+
+def test_output_that_is_an_input_of_its_function_is_the_input() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17, "f" : 1]>
+        g (float[2] x) => (float[2] y) { a, b = f.Both (x) y = Sub (a, b) }
+        <domain: "f", opset_import: ["" : 17]> Both (a) => (a, b) { b = Neg (a) }""")
+    (result,) = compute(inline_functions(model), x=np.array([1.0, 2.0], np.float32))
+    assert result.tolist() == [2, 4]
+
+
+def test_names_in_bodies_of_functions_are_unique() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17, "f" : 1]>
+        g (float[2] v, bool c) => (float[2] y) { a = f.Once (v, c) y = f.Once (a, c) }
+        <domain: "f", opset_import: ["" : 17]> Once (x, c) => (y) {
+            one = Constant<value_int = 1> ()
+            y = Loop (one, c, x) <body = g (int64 i, bool d, float[2] v) => (bool e, float[2] w) {
+                e = Identity (d) w = Add (v, x) }>
+        }""")
+    inputs = {"v": np.array([1.0, 2.0], np.float32), "c": np.array(True)}
+    (before,), (after,) = compute(model, **inputs), compute(inline_functions(model), **inputs)
+    assert after.tolist() == before.tolist() == [4, 8]

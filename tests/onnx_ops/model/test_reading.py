@@ -18,8 +18,7 @@ from onnx_models import read_model
 
 import sliceport
 from onnx_ops.infer.extract import read_slicing_nodes
-from onnx_ops.model.ir_model import IrModel
-from onnx_ops.model.proto_model import ProtoModel
+from onnx_ops.model.proto_reader import read_view
 from onnx_ops.model.read import read_proto
 from onnx_ops.model.specs import split_spec_with_open_sizes
 from onnx_ops.model.views import Sizes
@@ -367,7 +366,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(("sizes", "message"), [((4, None), "axis 2 is out of range"), ((), "data is a scalar")])
     def test_even_split_of_an_axis_that_does_not_exist_is_invalid(self, sizes: Sizes, message: str) -> None:
-        model = ProtoModel(parsed("g (float[n,m] x) => (float[k,m] a) { a, b = Split <axis = 2> (x) }", 13))
+        model = read_view(parsed("g (float[n,m] x) => (float[k,m] a) { a, b = Split <axis = 2> (x) }", 13))
         with pytest.raises(InvalidSlice, match=message):
             split_spec_with_open_sizes(model.graph.nodes[0], 13, sizes)
 
@@ -445,7 +444,7 @@ class TestNames:
             <int64[1] axis = {1}, int64[1] end = {2}, int64[1] two = {2}, int64[1] zero = {0}> {
             same = Identity (x)  shape = Shape (same)  six = Slice (shape, axis, end)  half = Div (six, two)
             a = Slice (same, zero, half, axis)  b = Slice (same, half, six, axis) }"""
-        nodes = read_slicing_nodes(IrModel.prepared(ir.serde.deserialize_model(parsed(text))))
+        nodes = read_slicing_nodes(read_view(parsed(text)))
         assert [(n.input, n.outputs) for n in nodes] == [("shape", ("six",)), ("same", ("a",)), ("same", ("b",))]
 
     def test_unnamed_nodes_go_by_their_first_output(self) -> None:
