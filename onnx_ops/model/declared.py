@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import NameFixPass
 
-from onnx_ops.model.check_tensor import Findings, leaves_folder
+from onnx_ops.model.check import Findings, leaves_folder
 from onnx_ops.model.external_data import external_locations
 from onnx_ops.model.io import to_ir
 from onnx_ops.model.nodes import node_name

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
-from onnx_ops.model.check import check_proto
-from onnx_ops.model.check_tensor import Findings
+from onnx_ops.model.check import Findings, check_proto
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from sliceport.arguments import is_path
