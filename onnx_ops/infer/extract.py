@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from onnx_ops.infer.resolve import bind_shapes, resolve_shapes
 from onnx_ops.model.nodes import constant, is_slicing, known_data_shape, node_name
-from onnx_ops.model.proto_model import Node, ProtoModel
+from onnx_ops.model.proto_model import ORIGIN, Node, ProtoModel
 from onnx_ops.model.specs import MissingParameter, SpecAndRegions, resolve_node
 from onnx_ops.model.views import dims_of, static_sizes
 from onnx_ops.model.walk import all_nodes, scoped_nodes
@@ -75,7 +75,7 @@ def _read_record(scope: tuple[str, ...], node: Node, model: ProtoModel) -> _Reco
         "scope": scope,
         "input": (data.name or "") if data is not None else "",
         "outputs": tuple([output.name or "" for output in node.outputs]),
-        "origin": node.origin,
+        "origin": node.read_mark(ORIGIN),
         "may_capture": producer is not None and producer.graph is not node.graph,
     }
     used = [bool(output.name) and (output.is_graph_output() or bool(output.uses())) for output in node.outputs]

@@ -338,6 +338,7 @@ class _Propagation:
             node = normalize_axes(node, len(inputs[0].dims))
         types, tensors = serialize_inputs(node, inputs)
         try:
+            # The public function, `onnx.shape_inference.infer_node_outputs`, refuses inputs of unknown types.
             infer: Any = schema._infer_node_outputs  # its annotation lacks parameters
             inferred = infer(node.SerializeToString(), types, tensors, {}, {domain: opset}, self._model.ir_version)
         except Exception:  # the node breaks its schema

@@ -211,11 +211,6 @@ class Node:
         }
 
     @property
-    def origin(self) -> str:
-        """`NodeInModel.origin`: the function of the node and its position there; empty outside functions."""
-        return self.read_mark(ORIGIN)
-
-    @property
     def written_name(self) -> str:
         """The name that identifies the node in the file. In a function, it begins with the function's name."""
         return self.read_mark(WRITTEN_NAME) or node_name(self)
@@ -283,32 +278,28 @@ class Graph:
                     value.write_into(proto.value_info.add())
 
 
+@dataclass
 class ProtoModel:
     """A model without functions and defaults (see `without_defaults`), and methods that change it.
 
     Attributes:
         graph: The main graph.
         opset_imports: The version of each operator set, by domain.
+        ir_version: The version of the IR.
+        functions: The functions, if calls of functions are not inlined.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        opset_imports: Mapping[str, int],
-        ir_version: int,
-        functions: Sequence[onnx.FunctionProto] = (),
-    ) -> None:
-        self.graph = graph
-        self.opset_imports = opset_imports
-        self._ir_version = ir_version
-        self._functions = functions
+    graph: Graph
+    opset_imports: Mapping[str, int]
+    ir_version: int
+    functions: Sequence[onnx.FunctionProto] = ()
 
     def serialize(self) -> tuple[bytes, Sequence[Value]]:
         """Return the serialized model, and the values whose facts `onnx_ops.infer.propagate` returns, in that order."""
         imports = [
             onnx.OperatorSetIdProto(domain=name, version=version) for name, version in self.opset_imports.items()
         ]
-        proto = onnx.ModelProto(ir_version=self._ir_version, opset_import=imports, functions=self._functions)
+        proto = onnx.ModelProto(ir_version=self.ir_version, opset_import=imports, functions=self.functions)
         self.graph.write_into(proto.graph)
         return to_bytes(proto, "the model"), list(all_values(self.graph))
 

@@ -6,7 +6,7 @@ input of its function, and leaves calls of functions that import another opset v
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, zip_longest
@@ -77,26 +77,16 @@ class _Scope:
 
     Attributes:
         types: The declared types of the values that nodes compute, by name.
-        outer: The scope around a subgraph; None for the main graph and for functions.
         attributes: The attributes of the innermost call of a function, by name; None outside functions.
-        values: The values of the graph or function, by name. An input that the call leaves out is None.
+        values: The values by name; the first map has those of the graph or function itself. An input that the call
+            leaves out is None.
         results: The values of the call, by the names that the outputs have in the function.
     """
 
     types: Mapping[str, onnx.TypeProto]
-    outer: _Scope | None = None
     attributes: Mapping[str, onnx.AttributeProto] | None = None
-    values: dict[str, Value | None] = field(default_factory=dict)
+    values: ChainMap[str, Value | None] = field(default_factory=ChainMap)
     results: Mapping[str, Value] = field(default_factory=dict)
-
-    def find(self, name: str) -> Value | None:
-        """Return the value with a name from the innermost scope that has it. Return None for a left-out input."""
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
-            scope = scope.outer
-        return None
 
 
 _Labelled = tuple[onnx.NodeProto, str, Sequence[str], _Scope]
@@ -139,27 +129,30 @@ class _Reader:
     def read_graph(self, proto: onnx.GraphProto, outer: _Scope | None) -> Graph:
         """Return a view of a graph. `outer` is the scope of the node around it; None for the main graph."""
         graph = Graph(proto.name)
-        scope = _Scope({info.name: info.type for info in proto.value_info}, outer, outer.attributes if outer else None)
+        scope = _Scope({info.name: info.type for info in proto.value_info})
+        if outer is not None:
+            scope.attributes, scope.values = outer.attributes, outer.values.new_child()
+        own = scope.values.maps[0]
         for info in proto.input:
-            value = scope.values[info.name] = Value(self._name_value(info.name, scope), info.type)
+            value = own[info.name] = Value(self._name_value(info.name, scope), info.type)
             value.is_input = True
             graph.inputs.append(value)
         # In early IR versions, each initializer of the main graph is also an input, but is still a constant.
         inputs_are_constant = outer is None and self._ir_version < REPLACEABLE_VERSION
         for tensor in proto.initializer:
-            given = scope.values.get(tensor.name)
+            given = own.get(tensor.name)
             if given is not None and not inputs_are_constant:
                 continue  # the initializer is only a default: see `without_defaults`
             declared = scope.types.get(tensor.name, tensor)
             value = given or Value(self._name_value(tensor.name, scope), declared)
             value.const_value = Tensor(tensor, self._base_dir)
-            scope.values[tensor.name] = graph.initializers[value.name] = value
+            own[tensor.name] = graph.initializers[value.name] = value
         for sparse in proto.sparse_initializer:  # their elements are not read
             declared = onnx.TensorProto(data_type=sparse.values.data_type, dims=sparse.dims)
-            scope.values.setdefault(sparse.values.name, Value(self._name_value(sparse.values.name, scope), declared))
+            own.setdefault(sparse.values.name, Value(self._name_value(sparse.values.name, scope), declared))
         self._read_nodes(proto.node, graph, scope)
         for info in proto.output:
-            value = scope.values.get(info.name) or Value(info.name)  # a new Value for a name from an outer graph
+            value = own.get(info.name) or Value(info.name)  # a new Value for a name from an outer graph
             value.is_output = True
             if not value.is_input:  # an input keeps its own type
                 value.declared = info.type
@@ -193,9 +186,9 @@ class _Reader:
 
     def _read_node(self, node: Node, output_names: Sequence[str], scope: _Scope) -> None:
         """Add a node to its graph. Set its inputs and outputs, and read its subgraphs."""
-        proto = node.proto
+        proto, own = node.proto, scope.values.maps[0]  # the ChainMap is slower than its first map
         for name in proto.input[:]:  # a list, which is faster to iterate over than protobuf's container
-            value = scope.find(name) if name else None
+            value = own.get(name) or scope.values.get(name)
             if value is not None:
                 value.readers.append(node)
             node.inputs.append(value)
@@ -204,7 +197,7 @@ class _Reader:
             value.producer_node = node
             value.declared = value.declared or scope.types.get(name)
             if name:
-                scope.values[name] = value
+                own[name] = value
             node.outputs.append(value)
         if node.graph is not None:
             node.graph.nodes.append(node)
@@ -222,8 +215,8 @@ class _Reader:
         call = resolve_references(call, scope.attributes or {})
         inner = _Scope({info.name: info.type for info in function.value_info})
         inner.attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
-        inputs = [scope.find(name) if name else None for name in call.input]
-        inner.values = dict(zip_longest(function.input, inputs))
+        inputs = [scope.values.get(name) for name in call.input]
+        inner.values.update(zip_longest(function.input, inputs))
         results: dict[str, Value] = {}
         for name, written, label in zip(function.output, call.output, output_names, strict=False):
             if written:
