@@ -167,17 +167,6 @@ def test_hardening_does_not_fail_on_a_malformed_node(mutate: Mutation) -> None:
                 harden_portably(copies[1], PROFILES["portable"], ("steps", "split"), "standard")
 
 
-@by_mutation
-def test_all_passes_together_do_not_fail(mutate: Mutation) -> None:
-    for _, mutant in list(mutants(mutate))[::30]:
-        try:
-            model = from_proto(mutant)
-        except ModelError:
-            continue
-        rewrite(model, tuple(PASSES))
-        ir.serde.serialize_model(model)
-
-
 @pytest.mark.parametrize(
     "node",
     [

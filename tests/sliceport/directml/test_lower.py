@@ -588,36 +588,6 @@ def expected_bits(data: np.ndarray, region: Region, strides: tuple[int, ...], bi
 
 
 @settings(max_examples=amount(300), deadline=None)
-@given(regions(), st.sampled_from(sorted(ELEMENT_BITS)), st.sampled_from(list(FeatureLevel)), st.integers(0, 2**32 - 1))
-def test_packed_regions_of_any_type_are_copied_at_any_level(
-    region: Region, element: str, level: FeatureLevel, seed: int
-) -> None:
-    lowered = lower_one(region, element=element, feature_level=level)
-    if lowered.verdict == "refused":
-        assert lowered.reason is not None
-        code = lowered.reason.code
-        if code == "unaligned_type":
-            assert ELEMENT_BITS[element] < (16 if level < FeatureLevel.V2_1 else 8)
-        elif code == "feature_level":
-            assert level < FeatureLevel.V2_1
-            assert any(kept.step < 0 for kept in region.ranges)
-        else:
-            assert (code, level < FeatureLevel.V3_0) == ("rank_limit", True)
-        return
-    bits = ELEMENT_BITS[element]
-    data = buffer_of(element, prod(region.input_shape), np.random.default_rng(seed))
-    got = run_node(lowered, data)["n0"]
-    count = region.size
-    want = expected_bits(data, region, packed_strides(region.input_shape), bits)
-    assert np.array_equal(
-        bits_of(got[: -(-count * bits // 8)], bits)[:count]
-        if bits >= 8
-        else np.unpackbits(got, bitorder="little")[: count * bits].reshape(-1, bits),
-        want,
-    )
-
-
-@settings(max_examples=amount(300), deadline=None)
 @given(st.data(), regions(max_rank=4, max_size=4), st.integers(0, 2**32 - 1))
 def test_regions_are_copied_between_any_layouts(data: st.DataObject, region: Region, seed: int) -> None:
     element = data.draw(st.sampled_from(["FLOAT", "BFLOAT16", "INT64", "BOOL", "COMPLEX128"]))
@@ -643,37 +613,6 @@ def test_regions_are_copied_between_any_layouts(data: st.DataObject, region: Reg
         untouched = np.ones(elements.shape[0], bool)
         untouched[offsets] = False
         assert (np.packbits(elements[untouched]) == 0xA5).all()
-
-
-@settings(max_examples=amount(300), deadline=None)
-@given(st.data(), st.integers(0, 2**32 - 1))
-def test_splits_of_any_axis_type_layout_and_use_are_copied(data: st.DataObject, seed: int) -> None:
-    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
-    axis = data.draw(st.integers(0, len(shape) - 1))
-    cuts = sorted(data.draw(st.lists(st.integers(0, shape[axis]), max_size=4)))
-    sizes = tuple(b - a for a, b in itertools.pairwise([0, *cuts, shape[axis]]))
-    element = data.draw(st.sampled_from(["FLOAT", "FLOAT16", "INT64", "BOOL"]))
-    level = data.draw(st.sampled_from(list(FeatureLevel)))
-    parts = SplitSpec(axis, sizes).resolve(shape)
-    unused = data.draw(st.sets(st.integers(0, len(parts) - 1)))
-    read = data.draw(layouts(shape, may_broadcast=False)) if data.draw(st.booleans()) else None
-    options = {} if read is None else {"input_layout": {"x": read}}
-    lowered = lower_one(*parts, element=element, unused=unused, feature_level=level, **options)
-    if lowered.verdict == "refused":
-        assert level < FeatureLevel.V3_0
-        return
-    strides = packed_strides(shape) if read is None else read
-    reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    buffer = buffer_of(element, reach, np.random.default_rng(seed))
-    got = run_node(lowered, buffer)
-    bits = ELEMENT_BITS[element]
-    for i, part in enumerate(parts):
-        if f"n{i}" not in got:
-            assert i in unused
-            continue
-        want = expected_bits(buffer, part, strides, bits)
-        data_bytes = got[f"n{i}"][: part.size * bits // 8]
-        assert np.array_equal(bits_of(data_bytes, bits), want)
 
 
 @settings(max_examples=amount(300), deadline=None)

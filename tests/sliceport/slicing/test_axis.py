@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from oracle import kept_indices
 from slicing_cases import small_ranges
 
@@ -14,6 +16,7 @@ from sliceport.slicing import INT64_MAX, INT64_MIN, as_slice, coalesce, compose,
 SIZES = range(7)
 BOUNDS = (None, *range(-9, 10), INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, -(2**31), 2**80, -(2**80))
 STEPS = (1, 2, 3, 4, -1, -2, -3, -4, INT64_MAX, INT64_MIN, 2**80)
+FAR = st.integers(-(2**80), 2**80)
 
 
 def test_sentinels_are_the_ends_of_int64() -> None:
@@ -123,3 +126,17 @@ def test_axes_are_as_long_as_64_bits_allow() -> None:
     assert resolve_axis(-1, None, 1, INT64_MAX) == range(INT64_MAX - 1, INT64_MAX)
     with pytest.raises(InvalidSlice, match=r"at most 2\^63 - 1 elements, got 9223372036854775808"):
         resolve_axis(0, 1, 1, INT64_MAX + 1)
+
+
+@given(st.integers(0, 2**62), FAR, FAR, FAR.filter(bool))
+def test_sizes_and_bounds_beyond_64_bits_are_clamped(size: int, start: int, stop: int, step: int) -> None:
+    """Check that the ends and the count by the specification's clamping, worked out without walking the axis."""
+    kept = resolve_axis(start, stop, step, size)
+    high = size if step > 0 else size - 1
+    first = max(min(start + size if start < 0 else start, high), 0)
+    last = max(min(stop + size if stop < 0 else stop, high), 0 if step > 0 else -1)
+    span = last - first if step > 0 else first - last
+    count = max(0, -(-span // abs(step))) if size else 0
+    assert len(kept) == count
+    if count:
+        assert (kept[0], kept[-1]) == (first, first + (count - 1) * step)

@@ -103,19 +103,6 @@ class TestRules:
             Region(*arguments)
 
 
-class TestCoalesce:
-    @pytest.mark.parametrize("shape", [(3, 4), (2, 1, 3), (2, 2, 2)])
-    def test_coalescing_keeps_elements_and_their_order(self, shape: tuple[int, ...]) -> None:
-        data = np.arange(np.prod(shape)).reshape(shape)
-        for region in every_region(shape):
-            merged = region.coalesce()
-            assert len(merged.input_shape) <= len(shape)
-            got = select(data.reshape(merged.input_shape), merged).reshape(-1)
-            assert np.array_equal(got, select(data, region).reshape(-1))
-            if not region.is_empty:
-                assert merged.coalesce() == merged
-
-
 def test_empty_regions_have_one_form() -> None:
     """Equal means the same selection, so what an empty region keeps of other axes does not count."""
     first = Region.of((4, 3), (range(4), range(0, 3, 2)))
