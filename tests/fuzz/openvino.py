@@ -40,14 +40,6 @@ def generate(random: random.Random) -> Case:
             return case
 
 
-def static_case(random: random.Random, *, element: str) -> Case:
-    """Return a case of a known shape with constant indices of whole bytes: OpenVINO misreads lists of 4-bit ones."""
-    case = generate(random)
-    types = [kind.replace("4", "8") if kind in ("i4", "u4") else kind for kind in case["index_types"]]
-    late = [False] * len(types)
-    return {**case, "element": element, "sizes": case["shape"], "run_time": late, "index_types": types}
-
-
 def _any_case(random: random.Random) -> Case:
     op = random.choice(("Slice", "StridedSlice", "StridedSlice"))
     rank = random.choice((0, 1, 1, 2, 2, 3, 3, 4)) if op == "StridedSlice" else random.randint(1, 4)

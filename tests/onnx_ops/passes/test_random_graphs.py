@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import onnx
 import onnx_ir as ir
 import pytest
+from amounts import amount
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pass_cases.equivalence import check, is_valid
@@ -31,7 +32,7 @@ def rewritten(proto: onnx.ModelProto, passes: Sequence[str]) -> onnx.ModelProto:
     return after
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=amount(30), suppress_health_check=list(HealthCheck))
 @given(graphs(is_open=False, all_read=True), st.randoms(use_true_random=False))
 def test_passes_end_equal_in_any_order(made: tuple[onnx.ModelProto, tuple[int, ...]], shuffler: random.Random) -> None:
     """Whichever pass is first, they come to an end that is right, and at which no other order finds anything."""
@@ -45,7 +46,7 @@ def test_passes_end_equal_in_any_order(made: tuple[onnx.ModelProto, tuple[int, .
     check(proto, ir.serde.serialize_model(model), shape)
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=amount(15), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_all_as_one_pass_comes_to_the_same_end_at_once(data: st.DataObject) -> None:
     proto, _ = data.draw(graphs(is_open=data.draw(st.booleans())))
