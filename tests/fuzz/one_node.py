@@ -552,9 +552,3 @@ def is_known_divergence(case: Case, expected: Expected) -> bool:
     if case["op"] == "Split" and case["opset"] >= 18 and "split" not in given:
         return bool(expected and not expected[-1].size) or "num_outputs" not in case["attributes"]
     return False
-
-
-PLAIN: Case = {
-    "views": False, "input_layout": None, "output_layout": None, "level": "6.4", "open": False,
-    "constant": False, "unnamed": [], "ir_version": 8, "element": "FLOAT", "index_type": "INT64",
-}  # fmt: skip

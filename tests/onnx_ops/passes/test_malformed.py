@@ -140,12 +140,11 @@ def test_no_pass_fails_on_a_malformed_node(mutate: Mutation) -> None:
     count = 0
     for name, mutant in some(list(mutants(mutate)), 1):
         try:
-            models = [from_proto(mutant) for _ in range(2)]
+            model = from_proto(mutant)
         except ModelError:
             continue
-        PASSES[name]()(models[0])
-        ir.serde.serialize_model(models[0])
-        harden_for_directml(models[1])
+        PASSES[name]()(model)
+        ir.serde.serialize_model(model)
         count += 1
     assert count > 5
 

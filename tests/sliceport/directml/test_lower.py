@@ -91,27 +91,6 @@ class TestVerdicts:
 
 
 class TestFewestDimensions:
-    @pytest.mark.parametrize(
-        ("region", "sizes", "windows"),
-        [
-            (Region.of((4, 3, 5), (range(1, 3), range(3), range(5))), (60,), [(15, 30, 1)]),
-            (Region.of((4, 5), (range(3, -1, -1), range(4, -1, -1))), (20,), [(0, 20, -1)]),
-            (Region.of((4, 3, 5), (range(4), range(1, 2), range(2, 5))), (4, 15), [(0, 4, 1), (7, 3, 1)]),
-            (Region.of((4, 6), (range(4), range(1, 6, 2))), (24,), [(1, 23, 2)]),
-            (Region.of((2, 3, 4), (range(1, 2), range(2, 3), range(3, 4))), (24,), [(23, 1, 1)]),
-            (Region.of((1, 6, 1), (range(1), range(0, 6, 4), range(1))), (6,), [(0, 5, 4)]),
-            (Region.of((5, 1, 7), (range(4, 0, -2), range(1), range(7))), (5, 7), [(2, 3, -2), (0, 7, 1)]),
-        ],
-    )
-    def test_slice_becomes_slice1_with_fewest_axes(
-        self, region: Region, sizes: tuple[int, ...], windows: list[tuple[int, ...]]
-    ) -> None:
-        op = operator(lower_one(region))
-        assert isinstance(op, Slice1)
-        assert op.input_tensor.sizes == sizes
-        got = zip(op.input_window_offsets, op.input_window_sizes, op.input_window_strides, strict=True)
-        assert list(got) == windows
-
     def test_split_has_two_dimensions_at_most(self) -> None:
         split = operator(lower_one(*SplitSpec(2, (1, 3)).resolve((2, 3, 4, 5, 6))))
         assert isinstance(split, Split)
@@ -400,15 +379,6 @@ class TestSiblings:
     def test_below_3_0_a_split_still_has_four_dimensions(self) -> None:
         program = lower_nodes(self.slices(range(2), range(2, 6)), Options(FeatureLevel.V1_0))
         assert program.calls[0].operator.input_tensor.sizes == (1, 1, 2, 6)
-
-    def test_every_chain_is_found_among_all_runs_of_an_axis(self) -> None:
-        size = 5
-        runs = [range(a, b) for a in range(size) for b in range(a + 1, size + 1) if b - a < size]
-        program = lower_nodes(self.slices(*runs, size=size))
-        for call in program.calls:
-            if isinstance(call.operator, Split):
-                assert sum(tensor.sizes[1] for tensor in call.operator.output_tensors) == size
-        assert any(isinstance(call.operator, Split) for call in program.calls)
 
     def test_siblings_of_a_type_that_directml_lacks_are_refused(self) -> None:
         program = lower_nodes([replace(each, element="STRING") for each in self.slices(range(2), range(2, 6))])

@@ -46,14 +46,6 @@ def test_a_step_of_0_is_refused() -> None:
         resolve_axis(0, 1, 0, 3)
 
 
-def test_python_differs_only_where_a_backward_slice_starts_below_the_axis() -> None:
-    for size, start, stop, step in itertools.product(SIZES, BOUNDS, BOUNDS, STEPS):
-        if tuple(range(size)[start:stop:step]) != tuple(resolve_axis(start, stop, step, size)):
-            assert step < 0
-            assert start is not None
-            assert start < -size
-
-
 def test_every_pair_composes() -> None:
     for size in range(6):
         for outer in small_ranges(size):
@@ -95,25 +87,6 @@ def test_pairs_merge_exactly_when_the_joint_indices_are_a_progression() -> None:
             assert (merged is not None) == (len(differences) <= 1)
             if merged is not None:
                 assert list(merged) == joint
-
-
-def test_coalesce_three_axes_keeps_elements_order_and_is_minimal() -> None:
-    for sizes in itertools.product((1, 2, 3), repeat=3):
-        choices = [[r for r in small_ranges(size) if r] for size in sizes]
-        for kept in itertools.product(*choices):
-            merged_sizes, merged, innermost = coalesce(sizes, kept)
-            flat = [(a * sizes[1] + b) * sizes[2] + c for a, b, c in itertools.product(*kept)]
-            got = []
-            for index in itertools.product(*merged):
-                offset = 0
-                for size, i in zip(merged_sizes, index, strict=True):
-                    offset = offset * size + i
-                got.append(offset)
-            assert got == flat
-            assert len(merged) <= sum(size > 1 for size in sizes)
-            assert innermost == sorted(set(innermost))
-            for a, b, size in zip(merged, merged[1:], merged_sizes[1:], strict=False):
-                assert merge(a, b, size) is None
 
 
 def test_coalesce_does_not_join_what_is_not_contiguous() -> None:

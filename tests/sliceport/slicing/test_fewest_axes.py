@@ -68,14 +68,6 @@ def test_small_regions_coalesce_to_the_fewest_axes(shape: tuple[int, ...]) -> No
 
 @settings(max_examples=amount(300))
 @given(selecting.regions())
-def test_regions_of_up_to_six_axes_coalesce_to_the_fewest(region: Region) -> None:
-    merged = region.coalesce()
-    assert positions(merged.input_shape, merged.ranges) == positions(region.input_shape, region.ranges)
-    assert len(merged.input_shape) == fewest_axes(region)
-
-
-@settings(max_examples=amount(300))
-@given(selecting.regions())
 def test_operators_have_the_fewest_dimensions(region: Region) -> None:
     assume(not region.selects_all)
     node = Resolved("n", "Slice", "", 13, (), "x", "FLOAT", ("y",), cuts=(Cut("y", region, True),))
