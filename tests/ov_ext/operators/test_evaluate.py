@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
-from openvino_models import MASKS, constant, fixed, make, one_slice, pack, parameter, unpack
+from openvino_models import MASKS, constant, fixed, make, one_slice, parameter
 from vectors import load
 
 import ov_ext
@@ -106,42 +106,6 @@ def test_bits_of_types_of_whole_bytes_do_not_change(name: str) -> None:
         request.set_input_tensor(tensor)
         request.infer()
         assert as_bytes(request.get_output_tensor(0)) == expected
-
-
-@pytest.mark.usefixtures("kind")
-@pytest.mark.parametrize("name", NARROWED)
-def test_narrowed_types_are_right_if_values_fit(name: str) -> None:
-    element = getattr(ov.Type, name)
-    data = (np.arange(30) % (2 if name == "boolean" else 30)).reshape(SHAPE).astype(element.to_dtype())
-    assert np.array_equal(run_on_cpu(slice_of(element), data), selected(data))
-    assert np.array_equal(run_by_model(slice_of(element), data).data, selected(data))
-
-
-@pytest.mark.usefixtures("kind")
-def test_strings_are_sliced() -> None:
-    data = np.array([f"{i}äö" for i in range(30)]).reshape(SHAPE)
-    tensor = ov.Tensor(data)
-    model = slice_of(ov.Type.string)
-    assert run_by_model(model, tensor).str_data.tolist() == selected(data).tolist()
-    request = CORE.compile_model(model, "CPU").create_infer_request()
-    request.set_input_tensor(tensor)
-    request.infer()
-    assert request.get_output_tensor(0).str_data.tolist() == selected(data).tolist()
-
-
-@pytest.mark.usefixtures("kind")
-@pytest.mark.parametrize("name", ["u4", "i4", "nf4", "f4e2m1", "u2", "u1"])
-@pytest.mark.parametrize("shape", [(6, 5), (7, 3)])
-def test_elements_of_less_than_a_byte_are_sliced(name: str, shape: tuple[int, ...]) -> None:
-    """Rows do not begin at a byte."""
-    element = getattr(ov.Type, name)
-    random = np.random.default_rng(1)
-    values = random.integers(0, 2**element.bitwidth, shape).astype(np.uint8)
-    tensor = ov.Tensor(pack(values.reshape(-1), name), ov.Shape(shape), element)
-    out = run_by_model(slice_of(element, shape), tensor)
-    expected = selected(values)
-    assert tuple(out.shape) == expected.shape
-    assert np.array_equal(unpack(out.data.reshape(-1).view(np.uint8), name)[: expected.size], expected.reshape(-1))
 
 
 @pytest.mark.usefixtures("kind")
