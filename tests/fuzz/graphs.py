@@ -39,7 +39,7 @@ from sliceport.hardening import Hardening
 from .graph_builder import Builder, numbers
 from .modules import Case
 
-BUDGET = 60
+BUDGET = 120
 Outcomes = list[list[tuple[tuple[int, ...], bytes]] | str | None] | str
 REUSED_BUFFER = "Shape mismatch attempting to re-use buffer"
 """onnxruntime plans memory by the symbols of shapes, and sometimes gives one symbol to sizes that differ."""

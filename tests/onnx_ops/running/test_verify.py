@@ -94,6 +94,14 @@ class TestCommand:
         assert "output 'y' differs on onnxruntime's CPU provider without graph optimisation: its shape is" in said.out
         assert [file.name for file in tmp_path.iterdir()] == ["m.onnx"]
 
+    def test_an_existing_file_stays_as_it_was(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        break_rewriting(monkeypatch, shift_start)
+        path, out = save(sliced(), tmp_path / "m.onnx"), tmp_path / "o.onnx"
+        out.write_bytes(b"old")
+        assert main(["rewrite", str(path), "-o", str(out), "--verify", "--overwrite"]) == 1
+        assert out.read_bytes() == b"old"
+        assert len(list(tmp_path.iterdir())) == 2
+
     def test_json_lists_the_different_outputs(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Invoke
     ) -> None:

@@ -57,7 +57,7 @@ def regions(shape: Positions) -> list[Region]:
 
 
 @pytest.mark.parametrize(
-    "shape", [(6,), (4, 5), (5, 4), (1, 6), (3, 1, 4), (3, 3, 3), (2, 3, 4), (2, 2, 2, 2)], ids=str
+    "shape", [(1, 1), (6,), (4, 5), (5, 4), (1, 6), (3, 1, 4), (3, 3, 3), (2, 3, 4), (2, 2, 2, 2)], ids=str
 )
 def test_small_regions_coalesce_to_the_fewest_axes(shape: tuple[int, ...]) -> None:
     for region in regions(shape):
