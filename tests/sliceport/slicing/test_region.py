@@ -96,3 +96,5 @@ def test_empty_regions_have_one_form() -> None:
     first = Region.of((4, 3), (range(4), range(0, 3, 2)))
     assert first.then(Region.of((4, 2), (range(0), range(2)))) == Region((4, 3), (range(0), range(0)), (0, 2))
     assert Region((4, 3), (range(4), range(3)), (0, 3)) == Region((4, 3), (range(0), range(0)), (0, 3))
+    empty = first.then(Region.of((4, 2), (range(0), range(2))))
+    assert empty.coalesce() is empty
