@@ -26,7 +26,7 @@ from sliceport.engines import directml_validate
 from sliceport.sandbox import child_process
 
 # No deadline: machines are noisy. The same examples every time, so that a run says something about the code alone;
-# `--hypothesis-profile=new` tries new ones, and the fuzzers do.
+# `--hypothesis-profile=new` tries new ones.
 settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("new"), derandomize=True)
 settings.load_profile("same")

@@ -27,10 +27,8 @@ from onnx import TensorProto
 from sliceport.cli.main import main
 
 from .modules import Case
-from .mutations import MUTATIONS, nodes_of, tensors_of
-from .shrinking import messages, smaller_models
+from .mutations import MUTATIONS, messages, nodes_of, tensors_of
 
-NAME = "files"
 BUDGET = 80
 
 Random = random.Random
@@ -196,26 +194,5 @@ def _run(words: list[str]) -> tuple[int | str, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-# ---- shrinking -----------------------------------------------------------------------------------------------------
-
-
-def shrink(case: Case) -> Iterator[Case]:
-    yield from ({**case, option: False} for option in ("json", "shapes") if case[option])
-    data = base64.b64decode(case["file"])
-    try:
-        model = onnx.ModelProto.FromString(data)
-    except Exception:
-        yield from ({**case, "file": _encode(part)} for part in _cut(data))
-    else:
-        yield from ({**case, "file": _encode(smaller.SerializeToString())} for smaller in smaller_models(model))
-
-
 def _encode(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-def _cut(data: bytes) -> Iterator[bytes]:
-    size = len(data) // 2
-    while size:
-        yield from (data[:start] + data[start + size :] for start in range(0, len(data), size))
-        size //= 4

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import importlib.util
 import random as random_module
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -39,10 +38,8 @@ from sliceport.hardening import Hardening
 
 from .graph_builder import Builder, numbers
 from .modules import Case
-from .shrinking import smaller_models
 
-NAME = "graphs"
-BUDGET = 60
+BUDGET = 120
 Outcomes = list[list[tuple[tuple[int, ...], bytes]] | str | None] | str
 REUSED_BUFFER = "Shape mismatch attempting to re-use buffer"
 """onnxruntime plans memory by the symbols of shapes, and sometimes gives one symbol to sizes that differ."""
@@ -199,13 +196,3 @@ def _outcomes(proto: onnx.ModelProto, case: Case) -> Outcomes:
         else:
             outcomes.append([(array.shape, array.tobytes()) for array in as_arrays(results)])
     return outcomes if not all(isinstance(outcome, str) for outcome in outcomes) else str(outcomes[0])
-
-
-def shrink(case: Case) -> Iterator[Case]:
-    for option in ("optimizers", "passes", "sizes"):
-        for i in range(len(case[option])):
-            if option != "sizes" or len(case[option]) > 1:
-                yield {**case, option: case[option][:i] + case[option][i + 1 :]}
-    proto = onnx.ModelProto.FromString(base64.b64decode(case["model"]))
-    for smaller in smaller_models(proto):
-        yield {**case, "model": base64.b64encode(smaller.SerializeToString()).decode()}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from onnx import TensorProto
-
-from .shrinking import bypass, messages
 
 Random = random.Random
 Mutation = Callable[[onnx.ModelProto, Random], None]
@@ -29,6 +28,15 @@ DOMAINS = ("ai.onnx", "ov_ext", "com.example", "ai.onnx.ml")
 ATTRIBUTES = ("axis", "axes", "starts", "ends", "split", "num_outputs", "keepdims", "to", "value", "shrink_axis_mask")
 SYMBOLS = ("n", "n + 1", "2*n", "n//0", "__import__('os')")
 LOCATIONS = ("w.bin", "m.onnx", "../x", "/etc/passwd", "", ".", "a\0b", "\x1b[31m")
+
+
+def messages(message: Message) -> Iterator[Message]:
+    """Yield a message and every message inside it."""
+    yield message
+    for field, value in message.ListFields():
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            for inner in value if field.is_repeated else [value]:
+                yield from messages(inner)
 
 
 def graphs_and_functions_of(model: onnx.ModelProto) -> list[Any]:
@@ -135,6 +143,22 @@ def rename(model: onnx.ModelProto, random: Random) -> None:
     for each in messages(model):
         if isinstance(each, onnx.ValueInfoProto | TensorProto) and each.name == old:
             each.name = new
+
+
+def bypass(graph: Any, index: int) -> None:
+    """Remove a node of a graph or function; its readers, and outputs of the graph, read its first input."""
+    removed = graph.node[index]
+    del graph.node[index]
+    if not removed.input:
+        return
+    for node in graph.node:
+        node.input[:] = [removed.input[0] if name in removed.output else name for name in node.input]
+    for i, output in reversed(list(enumerate(graph.output))):
+        if isinstance(output, onnx.ValueInfoProto) and output.name in removed.output:
+            output.name = removed.input[0]
+            output.type.tensor_type.ClearField("shape")
+            if [other.name for other in graph.output].count(output.name) > 1:
+                del graph.output[i]
 
 
 def bypass_node(model: onnx.ModelProto, random: Random) -> None:

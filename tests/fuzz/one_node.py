@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -34,9 +33,7 @@ from sliceport.slicing.node import Folded
 from . import drawing
 from .drawing import INT64_MAX, INT64_MIN, MASKS, bound, step
 from .modules import Case
-from .shrinking import smaller_cases
 
-NAME = "one_node"
 BUDGET = 100  # tests/onnx_ops/lowering/test_broken_rules.py runs 80 cases of each rule of each operator
 _INT32_MAX = 2**31 - 1
 
@@ -552,21 +549,3 @@ def is_known_divergence(case: Case, expected: Expected) -> bool:
     if case["op"] == "Split" and case["opset"] >= 18 and "split" not in given:
         return bool(expected and not expected[-1].size) or "num_outputs" not in case["attributes"]
     return False
-
-
-# Smaller cases.
-
-PLAIN: Case = {
-    "views": False, "input_layout": None, "output_layout": None, "level": "6.4", "open": False,
-    "constant": False, "unnamed": [], "ir_version": 8, "element": "FLOAT", "index_type": "INT64",
-}  # fmt: skip
-
-
-def shrink(case: Case) -> Iterator[Case]:
-    yield from smaller_cases(case, PLAIN)
-    for name in case["parameters"]:
-        kept = {other: values for other, values in case["parameters"].items() if other != name}
-        yield {**case, "how": {**case["how"], name: "initializer"}}
-        yield {**case, "parameters": kept, "how": {other: case["how"][other] for other in kept}}
-    if case["opset"] != 13 and "num_outputs" not in case["attributes"]:
-        yield {**case, "opset": 13}

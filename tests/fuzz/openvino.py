@@ -6,7 +6,7 @@ What is right is worked out by `oracle.py`. A case is one of `openvino_forms_chi
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import oracle
@@ -15,9 +15,7 @@ from openvino_forms_child import codes
 
 from .drawing import masks, shape
 from .modules import Case
-from .shrinking import smaller_cases
 
-NAME = "openvino"
 BUDGET = 240
 MAX_ELEMENTS = 600
 INDEX_TYPES = ("i64", "i64", "i64", "i32", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4")
@@ -40,14 +38,6 @@ def generate(random: random.Random) -> Case:
         case = _any_case(random)
         if expected(case) is not None:
             return case
-
-
-def static_case(random: random.Random, *, element: str) -> Case:
-    """Return a case of a known shape with constant indices of whole bytes: OpenVINO misreads lists of 4-bit ones."""
-    case = generate(random)
-    types = [kind.replace("4", "8") if kind in ("i4", "u4") else kind for kind in case["index_types"]]
-    late = [False] * len(types)
-    return {**case, "element": element, "sizes": case["shape"], "run_time": late, "index_types": types}
 
 
 def _any_case(random: random.Random) -> Case:
@@ -108,8 +98,6 @@ def _declared(random: random.Random, sizes: Sequence[int]) -> list[Any] | None:
 
 def expected(case: Case) -> dict[str, Any] | None:
     """Return the result by the specification; None if the specification does not allow the case."""
-    if any(size < 0 for size in case["shape"]):  # of a case that `shrink` made
-        return None
     data, lists = codes(case["element"], case["shape"]), case["indices"]
     try:
         if case["op"] == "Slice":
@@ -119,11 +107,6 @@ def expected(case: Case) -> dict[str, Any] | None:
     except oracle.OracleError:
         return None
     return {"shape": list(found.shape), "values": found.reshape(-1).tolist()}
-
-
-def check(case: Case) -> str | None:
-    """Return the complaint about a case, if any."""
-    return check_many([case])[0]
 
 
 def check_many(cases: Sequence[Case]) -> list[str | None]:
@@ -171,8 +154,3 @@ def _is_allowed(case: Case, run: dict[str, Any], form: str, engine: str, found: 
             return True
         return "error" in run and "error" in found.get(f"builtin {engine}", {})  # it can do nothing, and says so
     return "unfolded" in run and engine == "folding" and case["element"] == "string"
-
-
-def shrink(case: Case) -> Iterator[Case]:
-    kinds = ["i64"] * len(case["index_types"])
-    yield from smaller_cases(case, {"sizes": case["shape"], "element": "i32", "index_types": kinds})

@@ -1,34 +1,39 @@
-"""A fixed number of cases of each fuzzer, from fixed seeds; the first failure is made small and shown."""
+"""A number of cases of each fuzzer: FUZZ of them, or those of its budget."""
 
 from __future__ import annotations
 
-import itertools
-import json
-from pathlib import Path
+import os
+from random import Random
 
 import pytest
 from amounts import amount
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
 
-from fuzz.failures import find_failures, minimise
-from fuzz.modules import NAMES, generate, load
+from fuzz.child import check_many
+from fuzz.modules import NAMES, load
 
-PARTS = 2  # of a budget, each of a seed of its own
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_cases_of_the_budget_come_out_right(name: str, tmp_path: Path) -> None:
-    fuzzer = load(name)
-    parts = (find_failures(fuzzer, f"budget {part}", range(amount(fuzzer.BUDGET) // PARTS)) for part in range(PARTS))
-    for failure in itertools.chain.from_iterable(parts):
-        smallest = minimise(failure)
-        pytest.fail(f"{smallest.complaint}\n{json.dumps(smallest.case)}\nsaved as {smallest.save(tmp_path)}")
+AT_ONCE = {"openvino": 8}
+"""The number of cases in one example, for the fuzzers that check many at once; hypothesis limits what one may draw."""
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cases_are_json_and_follow_from_the_seed_alone(name: str) -> None:
-    fuzzer = load(name)
-    for number in range(20):
-        case = generate(fuzzer, "again", number)
-        assert json.loads(json.dumps(case)) == case == generate(fuzzer, "again", number)
-        for smaller in itertools.islice(fuzzer.shrink(case), 20):
-            assert json.loads(json.dumps(smaller)) == smaller
+def test_cases_come_out_right(name: str) -> None:
+    fuzzer, at_once = load(name), AT_ONCE.get(name, 1)
+    examples = int(os.environ.get("FUZZ", amount(fuzzer.BUDGET))) // at_once
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    @given(st.randoms(use_true_random=False))
+    def check_cases(random: Random) -> None:
+        cases = [fuzzer.generate(random) for _ in range(at_once)]
+        for case, complaint in zip(cases, check_many(fuzzer.__name__, cases), strict=True):
+            note(f"{complaint}: {case}")
+            assert complaint is None
+
+    check_cases()
+
+
+def test_case_that_raises_is_reported() -> None:
+    (complaint,) = check_many("fuzz.one_node", [{}])
+    assert complaint is not None
+    assert "KeyError" in complaint

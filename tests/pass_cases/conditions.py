@@ -309,6 +309,11 @@ STAYS: Cases[str | None] = Cases(
             None,
         ),
         "nested on another axis": ("nested", "y, b = Split(x[4, 4], [1, 3]); z, w = Split(b, [2, 2], axis=1)", None),
+        "nested in a Slice of two axes": (
+            "nested",
+            "a = Slice(x[8, 4], [2, 1], [8, 3], [0, 1], [1, 1]); b, c = Split(a, [1, 5]); y = Mul(b, c)",
+            None,
+        ),
         "nested and read": (
             "nested",
             model("y, b = Split(x[8], [4, 4]); z, w = Split(b, [1, 3])", outputs="y b z w"),

@@ -17,7 +17,7 @@ from openvino_models import constant, parameter
 
 import ov_ext
 import sliceport
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import UsageError
 
 TWO_SLICES = """(float[4,6] x) => (float[2,2] y) <int64[1] one = {1}, int64[1] three = {3}, int64[1] axis = {1}> {
     z = Slice(x, one, three, axis)
@@ -115,13 +115,6 @@ def test_external_weights_stay_in_their_file(tmp_path: Path) -> None:
         for tensor in onnx.load(tmp_path / "other" / "o.onnx").graph.initializer
     }
     assert written["w"].tolist() == weights.tolist()
-
-
-def test_model_with_training_info_is_refused() -> None:
-    proto = model_for("rewrite")
-    proto.training_info.add()
-    with pytest.raises(ModelError, match="it has training_info, which would be lost"):
-        sliceport.rewrite(proto)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -45,16 +45,6 @@ def test_a_call_returns_or_raises() -> None:
         supervisor.call(math.sqrt, -1, timeout=60)
 
 
-def test_one_worker_serves_call_after_call() -> None:
-    assert supervisor.call(os.getpid, timeout=60) == supervisor.call(os.getpid, timeout=60) != os.getpid()
-
-
-def test_death_is_an_error_and_the_next_call_succeeds() -> None:
-    with pytest.raises(ChildDied, match="ended by SIGABRT|exit code"):
-        supervisor.call(os.abort, timeout=60)
-    assert supervisor.call(math.sqrt, 4, timeout=60) == 2
-
-
 def test_a_call_that_may_take_less_than_the_one_before_is_ended_in_its_own_time() -> None:
     assert 0 < supervisor.call(child.seconds_left, timeout=600) <= 600
     assert supervisor.call(child.seconds_left) is None
@@ -123,12 +113,6 @@ def test_a_worker_at_work_ends_with_a_process_that_is_killed() -> None:
             time.sleep(0.02)
         process.kill()
     assert_gone([worker])
-
-
-def test_idle_workers_are_ended() -> None:
-    idle = supervisor.call(os.getpid, timeout=60)
-    supervisor.end_idle()
-    assert supervisor.call(os.getpid, timeout=60) != idle
 
 
 def test_what_a_worker_that_dies_said_is_told() -> None:

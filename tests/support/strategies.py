@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from sliceport.slicing import INT64_MAX, INT64_MIN, Masks, Region, SliceSpec, StridedSliceSpec
+from sliceport.slicing import INT64_MAX, INT64_MIN, Masks, SliceSpec, StridedSliceSpec
 
 FAR = (INT64_MAX, INT64_MIN, INT64_MIN + 1, 2**31 - 1, -(2**31), 100, -100)
 
@@ -35,14 +35,6 @@ def slice_specs(draw: st.DrawFn, shape: tuple[int, ...]) -> SliceSpec:
         axes,
         tuple(draw(steps(shape[axis])) for axis in named),
     )
-
-
-@st.composite
-def regions(draw: st.DrawFn, shape: tuple[int, ...] | None = None, max_rank: int = 6, max_size: int = 6) -> Region:
-    shape = draw(shapes(max_rank, max_size)) if shape is None else shape
-    if not shape:
-        return Region((), (), ())
-    return draw(slice_specs(shape)).resolve(shape)
 
 
 @st.composite

@@ -35,13 +35,3 @@ def test_nodes_are_refused_where_onnxruntime_refuses_them(op: str, rule: str | N
         assert one_node.check(case) is None, case
         refused += not is_allowed(case)
     assert refused > CASES // 10 if rule else refused < CASES // 2
-
-
-@pytest.mark.parametrize("opset", [13, 18])
-def test_every_number_of_equal_parts_is_refused_or_split_as_by_onnxruntime(opset: int) -> None:
-    """Check that from operator set 18 on, the last part may be smaller."""
-    for dim in range(1, 8):
-        for parts in range(1, 9):
-            attributes = {"num_outputs": parts} if opset == 18 else {}
-            case = {"op": "Split", "opset": opset, "shape": [dim], "outputs": parts, "attributes": attributes}
-            assert one_node.check(one_node.PLAIN | {"parameters": {}, "how": {}} | case) is None, case

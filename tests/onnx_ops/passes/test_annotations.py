@@ -13,7 +13,6 @@ from onnx import helper
 from onnx_models import parse
 from pass_cases.conditions import FIRES
 from pass_cases.examples import examples, models
-from sessions import open_session
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes import HARDEN_DIRECTML, PASSES, rewrite
@@ -91,17 +90,6 @@ def test_nodes_without_names_get_unique_names(case: str) -> None:
     assert not any(name.startswith("_") for name in names)
     own = Counter(names_of(from_proto(proto)))  # of functions
     assert all(number <= own.get(name, 1) for name, number in Counter(names).items())
-
-
-def test_onnxruntime_loads_rewritten_models_without_node_names() -> None:
-    proto = onnx.parser.parse_model("""
-        <ir_version: 8, opset_import: ["" : 17]>
-        g (float[2,64] x) => (float[2,1] y, float[2,1] w) <int64[1] a={0}, int64[1] one={1}>
-        { s = Add(x, x)  y = Slice(s, a, one, one)  t = Mul(x, x)  w = Slice(t, a, one, one) }
-    """)
-    model = from_proto(proto)
-    assert len(rewrite(model, ["up"]).changes["up"]) == 2
-    open_session(ir.serde.serialize_model(model), optimized=False)  # raises if two nodes have one name
 
 
 def test_new_nodes_in_branches_get_different_names() -> None:

@@ -140,12 +140,11 @@ def test_no_pass_fails_on_a_malformed_node(mutate: Mutation) -> None:
     count = 0
     for name, mutant in some(list(mutants(mutate)), 1):
         try:
-            models = [from_proto(mutant) for _ in range(2)]
+            model = from_proto(mutant)
         except ModelError:
             continue
-        PASSES[name]()(models[0])
-        ir.serde.serialize_model(models[0])
-        harden_for_directml(models[1])
+        PASSES[name]()(model)
+        ir.serde.serialize_model(model)
         count += 1
     assert count > 5
 
@@ -165,17 +164,6 @@ def test_hardening_does_not_fail_on_a_malformed_node(mutate: Mutation) -> None:
                     continue
                 harden_for_directml(copies[0])
                 harden_portably(copies[1], PROFILES["portable"], ("steps", "split"), "standard")
-
-
-@by_mutation
-def test_all_passes_together_do_not_fail(mutate: Mutation) -> None:
-    for _, mutant in list(mutants(mutate))[::30]:
-        try:
-            model = from_proto(mutant)
-        except ModelError:
-            continue
-        rewrite(model, tuple(PASSES))
-        ir.serde.serialize_model(model)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from sliceport.device import NodeRun, StoredTensor
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.engines.failure import Failure
 from sliceport.engines.side import Result, Side
-from sliceport.errors import ModelError, UsageError
+from sliceport.errors import UsageError
 from sliceport.hardening import Change
 from sliceport.sandbox import supervisor
 from sliceport.verdict.verification import Verification
@@ -143,16 +143,6 @@ class TestCommand:
         assert sliceport.rewrite(save(sliced(), tmp_path / "m.onnx"), tmp_path / "o.onnx", verify=True).is_clean
 
     @pytest.mark.usefixtures("reported_change")
-    def test_missing_onnxruntime_is_named(
-        self, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
-        path, out = save(sliced(), tmp_path / "m.onnx"), tmp_path / "o.onnx"
-        printed = invoke("rewrite", path, "-o", out, "--verify", code=2)
-        assert "could not be verified, so it is not kept: onnxruntime is needed" in printed.err
-        assert not out.exists()
-
-    @pytest.mark.usefixtures("reported_change")
     def test_a_model_that_computes_other_values_each_time_is_refused(
         self, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -220,11 +210,6 @@ class TestDifferences:
     ) -> None:
         assert verify(tmp_path, before, before).is_equal
         assert message in verify(tmp_path, before, after).differences[0].message
-
-    def test_a_rewritten_model_that_does_not_run_is_different(self, tmp_path: Path) -> None:
-        wrong = parse("(float[8] x) => (y) <int64[1] s = {7}> { y = Reshape (x, s) }")
-        result = verify(tmp_path, sliced(), wrong)
-        assert "the original model runs, and the changed model does not: " in result.differences[0].message
 
     def test_other_inputs_and_outputs_are_differences(self, tmp_path: Path) -> None:
         other = sliced()
@@ -376,14 +361,6 @@ def _double(model: ir.Model, name: str) -> None:
     value.const_value = ir.tensor(value.const_value.numpy() * 2, name=name)
 
 
-def test_missing_external_data_leave_no_file(tmp_path: Path, invoke: Invoke) -> None:
-    path = weights_outside(tmp_path, 1024)
-    (tmp_path / "m.bin").unlink()
-    printed = invoke("rewrite", path, "-o", tmp_path / "o.onnx", "--verify", code=2)
-    assert "the changed model could not be verified, so it is not kept" in printed.err
-    assert not (tmp_path / "o.onnx").exists()
-
-
 EMBEDDED = """(float[4, 6] x) => (y) <int64[2] b = {1, 2}, int64[2] e = {2, 5}> {
     y = ov_ext.StridedSlice <shrink_axis_mask = [1, 0]> (x, b, e)
 }"""
@@ -441,12 +418,6 @@ def test_the_written_file_is_verified(tmp_path: Path, monkeypatch: pytest.Monkey
     assert main(["rewrite", str(path), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 1
     assert sent
     assert passes.BY_DEFAULT
-
-
-def test_an_unreadable_model_is_named(tmp_path: Path) -> None:
-    (tmp_path / "m.onnx").write_text("no model")
-    with pytest.raises(ModelError, match=r"m.onnx': it is not an ONNX model"):
-        verify_rewriting(tmp_path / "m.onnx", tmp_path / "m.onnx")
 
 
 def test_large_weights_stay_in_their_file(tmp_path: Path) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import openvino as ov
 import pytest
 from command_line import Invoke
-from fuzz.openvino import expected, static_case
 from openvino import opset1, opset8
-from openvino_forms_child import Built, codes
 from openvino_models import constant, fixed, if_model, make, one_slice, parameter
 from running import as_bytes, run_node
 
@@ -44,24 +41,6 @@ def outputs_of(program: Program, data: np.ndarray) -> list[np.ndarray]:
         np.asarray(got[cut.output])[: cut.region.size * data.itemsize].view(data.dtype).reshape(cut.region.output_shape)
         for cut in lowered.resolved.cuts
     ]
-
-
-@pytest.mark.parametrize("ours", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_random_nodes_are_lowered_right(seed: int, ours: bool) -> None:
-    lowered = 0
-    for number in range(120):
-        case = static_case(Random(f"{seed} {number}"), element="i32")
-        case["masks"] = {name: mask[: len(case["indices"][0])] for name, mask in case["masks"].items()}
-        built = Built(case, folding=False)
-        if ours:
-            ov_ext.use_custom_ops(built.model)
-        program = lower(built.model)
-        if program.nodes[0].reason is None:
-            (got,) = outputs_of(program, codes("i32", case["shape"]).astype(np.int32))
-            assert {"shape": list(got.shape), "values": got.reshape(-1).tolist()} == expected(case), case
-            lowered += 1
-    assert lowered > 100
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1, -3])

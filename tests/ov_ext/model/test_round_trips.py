@@ -55,11 +55,6 @@ def ours(model: ov.Model) -> list[ov.Node]:
     return [node for node in model.get_ordered_ops() if node.get_type_info().version_id == "ov_ext"]
 
 
-def test_example_itself_is_right() -> None:
-    assert np.array_equal(run(example()), EXPECTED)
-    assert np.array_equal(run(example(run_time=True), DATA, np.array([0, 1, 0], np.int32)), EXPECTED)
-
-
 @pytest.fixture(params=[PYTHON, NATIVE])
 def writer(request: pytest.FixtureRequest) -> str:
     """Return the kind of operators in what is written; `kind` is that of what is read."""

@@ -55,24 +55,6 @@ def test_plugin_has_no_inputs_for_constant_indices(
         assert np.array_equal(again, later[1:3, :, ::-2] if op == "Slice8" else later[1:3, :4, 2])
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16", "f64", "i64", "u64", "i32", "i16", "u8", "boolean", "f8e4m3"])
-@pytest.mark.parametrize("late", [(), (1,)])
-def test_data_of_every_type_are_sliced(factory: NodeFactory, kind: str, late: tuple[int, ...]) -> None:
-    """The plugin marks indices that it narrows to i32, and OpenVINO fails to widen an input that is not a constant."""
-    model = example(factory, "Slice8", late, kind=kind)
-    request = ov.Core().compile_model(model, "CPU").create_infer_request()
-    element = getattr(ov.Type, kind)
-    data = ov.Tensor(element, ov.Shape(DATA.shape))
-    bits = data.data if kind == "f64" else data.data.view(f"u{element.size}")
-    bits[...] = DATA % 2 if kind == "boolean" else DATA.astype(bits.dtype)
-    request.set_input_tensor(0, data)
-    for i, values in enumerate(given("Slice8", late)):
-        request.set_input_tensor(1 + i, ov.Tensor(values))
-    request.infer()
-    result = request.get_output_tensor(0).data
-    assert np.array_equal(result.view(bits.dtype), bits[1:3, :, ::-2])
-
-
 @pytest.mark.parametrize("op", EXPECTED)
 def test_models_that_users_hold_keep_their_inputs(factory: NodeFactory, op: str, tmp_path: Path) -> None:
     model = example(factory, op)

@@ -1,25 +1,19 @@
-"""Our operators compute what the oracle does, by the CPU plugin, Model.evaluate and constant folding."""
+"""Our operators compute what is right at the limits of types, sizes and threads.
+
+`fuzz/openvino.py` and `test_forms.py` run them on the plugin, by Model.evaluate and folded.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
 from math import prod
-from random import Random
 from typing import Any
 
 import numpy as np
 import openvino as ov
 import pytest
-from amounts import amount
-from fuzz.openvino import expected, static_case
-from openvino import passes
-from openvino_backends import THERE, using
-from openvino_forms_child import codes
-from openvino_models import MASKS, constant, fixed, make, one_slice, pack, parameter, unpack
+from openvino_models import MASKS, constant, fixed, make, one_slice, parameter
 from vectors import load
 
 import ov_ext
@@ -27,140 +21,19 @@ from sliceport.errors import InvalidSlice
 from sliceport.slicing import SliceSpec
 
 CORE = ov.Core()
-REFERENCE = load("openvino_reference")
 EDGE = load("openvino_edge")
 
 
-def run_on_cpu(model: ov.Model, *arrays: np.ndarray, **config: Any) -> np.ndarray:
-    (computed,) = run_all_on_cpu(model, *arrays, **config)
+def run_on_cpu(model: ov.Model, array: np.ndarray) -> np.ndarray:
+    computed: np.ndarray = CORE.compile_model(model, "CPU")([array])[0]
     return computed
 
 
-def run_all_on_cpu(model: ov.Model, *arrays: np.ndarray, **config: Any) -> list[np.ndarray]:
-    return list(CORE.compile_model(model, "CPU", config)(list(arrays)).values())
-
-
-def run_by_model(model: ov.Model, *arrays: np.ndarray | ov.Tensor) -> ov.Tensor:
+def run_by_model(model: ov.Model, data: np.ndarray | ov.Tensor) -> ov.Tensor:
     """Run a model without a plugin, so without the plugin's conversions of types."""
-    (out,) = run_all_by_model(model, *arrays)
+    out = ov.Tensor(model.output(0).get_element_type(), ov.Shape([0]))
+    assert model.evaluate([out], [data if isinstance(data, ov.Tensor) else ov.Tensor(data)])
     return out
-
-
-def run_all_by_model(model: ov.Model, *arrays: np.ndarray | ov.Tensor) -> list[ov.Tensor]:
-    outs = [ov.Tensor(output.get_element_type(), ov.Shape([0])) for output in model.outputs]
-    assert model.evaluate(
-        outs, [a if isinstance(a, ov.Tensor) else ov.Tensor(np.asarray(a, order="C")) for a in arrays]
-    )
-    return outs
-
-
-@dataclass(frozen=True)
-class Case:
-    """One operator, its data and the right output."""
-
-    op: str
-    data: np.ndarray
-    indices: Sequence[np.ndarray]
-    masks: dict[str, list[int]]
-    expected: np.ndarray
-
-    @property
-    def arrays(self) -> list[np.ndarray]:
-        return [self.data, *self.indices]
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the plugin changes the indices when it cuts them to i32 at run time."""
-        return not all(-(2**31) <= value < 2**31 for array in self.indices for value in array.tolist())
-
-
-def of_each_kind(cases: Sequence[Case], inputs: Callable[[Case], Sequence[ov.Node]]) -> ov.Model:
-    """Return a model with a node of each kind for each case, because a model takes most of the time.
-
-    Each node has its own inputs, because the plugin merges nodes of one type with the same inputs.
-    """
-    nodes, params = [], []
-    for name in THERE:
-        for case in cases:
-            made = inputs(case)
-            params += [node for node in made if node.get_type_name() == "Parameter"]
-            with using(name):
-                nodes.append(make(case.op, made, case.masks))
-    return ov.Model(nodes, params, "m")
-
-
-def with_parameters(case: Case) -> list[ov.Node]:
-    return [parameter(list(array.shape), ov.Type(array.dtype)) for array in case.arrays]
-
-
-def with_constants(case: Case, *, is_open: bool) -> list[ov.Node]:
-    sizes = [-1] * case.data.ndim if is_open else list(case.data.shape)
-    return [parameter(sizes, ov.Type(case.data.dtype)), *map(fixed, case.indices)]
-
-
-def folded(cases: Sequence[Case]) -> list[np.ndarray]:
-    model = of_each_kind(cases, lambda case: [fixed(array) for array in case.arrays])
-    manager = passes.Manager()
-    manager.register_pass(passes.ConstantFolding())
-    manager.run_passes(model)
-    results = [result.input_value(0).get_node() for result in model.get_results()]
-    assert {result.get_type_name() for result in results} == {"Constant"}
-    return [result.data for result in results]
-
-
-def every_way(cases: Sequence[Case]) -> Iterator[tuple[str, Sequence[Case], list[np.ndarray]]]:
-    """Yield each way to run operators, its cases, and their outputs: of the first kind, then of the next."""
-    uncut = [case for case in cases if not case.is_cut]
-    given = [array for case in cases for array in case.arrays] * len(THERE)
-    outs = run_all_by_model(of_each_kind(cases, with_parameters), *given)
-    yield "indices at run time, no plugin", cases, [out.data for out in outs]
-    if uncut:
-        given = [array for case in uncut for array in case.arrays] * len(THERE)
-        yield "indices at run time, CPU", uncut, run_all_on_cpu(of_each_kind(uncut, with_parameters), *given)
-    data = [case.data for case in cases] * len(THERE)
-    for title, is_open in (("constant indices, CPU", False), ("open shape, CPU", True)):
-        model = of_each_kind(cases, partial(with_constants, is_open=is_open))
-        yield title, cases, run_all_on_cpu(model, *data)
-    yield "folded", cases, folded(cases)
-
-
-def assert_every_way(cases: Sequence[Case]) -> None:
-    for way, run, results in every_way(cases):
-        pairs = itertools.product(THERE, run)
-        for (name, case), got in zip(pairs, results, strict=True):
-            assert got.shape == case.expected.shape, (way, name, case)
-            assert np.array_equal(got, case.expected), (way, name, case)
-
-
-def as_indices(*lists: Sequence[int]) -> list[np.ndarray]:
-    return [np.array(values, np.int64) for values in lists]
-
-
-def reference_case(case: dict[str, Any]) -> Case:
-    data = np.array(case["data"], np.int32).reshape(case["data_shape"])
-    expected = np.array(case["expected"], np.int32).reshape(case["expected_shape"])
-    names = ("begin", "end", "stride") if case["op"] == "StridedSlice" else ("start", "stop", "step", "axes")
-    indices = as_indices(*(case[name] for name in names if case[name] is not None))
-    masks = {name: case[name] for name in MASKS} if case["op"] == "StridedSlice" else {}
-    return Case(case["op"], data, indices, masks, expected)
-
-
-def test_cases_of_the_reference_are_right_in_every_way() -> None:
-    assert_every_way(list(map(reference_case, REFERENCE)))
-
-
-@pytest.mark.parametrize("seed", range(amount(8)))
-def test_random_cases_are_right_in_every_way(seed: int) -> None:
-    cases = []
-    for number in range(20):
-        drawn = static_case(Random(f"{seed} {number}"), element="i32")
-        if all(value < 2**63 for values in drawn["indices"] for value in values):
-            data = codes("i32", drawn["shape"]).astype(np.int32)
-            right = expected(drawn)
-            assert right is not None
-            output = np.array(right["values"], np.int32).reshape(right["shape"])
-            cases.append(Case(drawn["op"], data, as_indices(*drawn["indices"]), drawn["masks"], output))
-    assert_every_way(cases)
 
 
 REFUSED_BY_BOTH = ("len mismatch",)
@@ -233,42 +106,6 @@ def test_bits_of_types_of_whole_bytes_do_not_change(name: str) -> None:
         request.set_input_tensor(tensor)
         request.infer()
         assert as_bytes(request.get_output_tensor(0)) == expected
-
-
-@pytest.mark.usefixtures("kind")
-@pytest.mark.parametrize("name", NARROWED)
-def test_narrowed_types_are_right_if_values_fit(name: str) -> None:
-    element = getattr(ov.Type, name)
-    data = (np.arange(30) % (2 if name == "boolean" else 30)).reshape(SHAPE).astype(element.to_dtype())
-    assert np.array_equal(run_on_cpu(slice_of(element), data), selected(data))
-    assert np.array_equal(run_by_model(slice_of(element), data).data, selected(data))
-
-
-@pytest.mark.usefixtures("kind")
-def test_strings_are_sliced() -> None:
-    data = np.array([f"{i}äö" for i in range(30)]).reshape(SHAPE)
-    tensor = ov.Tensor(data)
-    model = slice_of(ov.Type.string)
-    assert run_by_model(model, tensor).str_data.tolist() == selected(data).tolist()
-    request = CORE.compile_model(model, "CPU").create_infer_request()
-    request.set_input_tensor(tensor)
-    request.infer()
-    assert request.get_output_tensor(0).str_data.tolist() == selected(data).tolist()
-
-
-@pytest.mark.usefixtures("kind")
-@pytest.mark.parametrize("name", ["u4", "i4", "nf4", "f4e2m1", "u2", "u1"])
-@pytest.mark.parametrize("shape", [(6, 5), (7, 3)])
-def test_elements_of_less_than_a_byte_are_sliced(name: str, shape: tuple[int, ...]) -> None:
-    """Rows do not begin at a byte."""
-    element = getattr(ov.Type, name)
-    random = np.random.default_rng(1)
-    values = random.integers(0, 2**element.bitwidth, shape).astype(np.uint8)
-    tensor = ov.Tensor(pack(values.reshape(-1), name), ov.Shape(shape), element)
-    out = run_by_model(slice_of(element, shape), tensor)
-    expected = selected(values)
-    assert tuple(out.shape) == expected.shape
-    assert np.array_equal(unpack(out.data.reshape(-1).view(np.uint8), name)[: expected.size], expected.reshape(-1))
 
 
 @pytest.mark.usefixtures("kind")

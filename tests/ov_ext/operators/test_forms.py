@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from amounts import some
 from fuzz.openvino import check_many
-from openvino_forms import runs
+from openvino_models import MASKS
+from vectors import load
 
 ELEMENTS = ("f32", "f64", "bf16", "i64", "u16", "i8", "boolean", "f8e4m3", "u4", "u2", "nf4", "string")
 INDEX_TYPES = ("i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4")
@@ -116,13 +117,13 @@ def test_unsigned_step_beyond_63_bits_is_right_in_every_form() -> None:
     assert_right([{**case(far, "f32", "u64"), "index_types": ["u64", "u64", "u64", "i64"]}])
 
 
-def test_cases_joined_in_one_model_give_what_each_gives() -> None:
-    """The plugin does not accept one of the cases, because its rank is unknown."""
-    chosen = [*KINDS.values()][4:8] + [*SIGNED.values()][:2]
-    cases = [case(one, "i32", "i64") for one in chosen]
-    assert [one["sizes"] for one in chosen].count(None) == 1
-    together, each = list(runs(cases)), list(runs(cases, as_one=False))
-    assert [sorted(found) for found in together] == [sorted(found) for found in each]
-    for found, alone in zip(together, each, strict=True):
-        for name, said in found.items():
-            assert said == alone[name] or "dynamic rank" in said["error"], name
+@pytest.mark.parametrize("is_open", [False, True])
+def test_cases_of_the_reference_are_right_in_every_form(*, is_open: bool) -> None:
+    cases = []
+    for one in load("openvino_reference"):
+        names = ("begin", "end", "stride") if one["op"] == "StridedSlice" else ("start", "stop", "step", "axes")
+        indices = [one[name] or [1] * len(one["begin"]) for name in names if one[name] is not None or name == "stride"]
+        masks = {name: one[name] for name in MASKS if name in one}
+        sizes = [-1] * len(one["data_shape"]) if is_open else KNOWN
+        cases.append(case(kind(one["op"], indices, one["data_shape"], sizes, **masks), "i32", "i64"))
+    assert_right(cases)

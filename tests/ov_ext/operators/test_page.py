@@ -1,36 +1,38 @@
-"""docs/strided_slice.md is current, and every case on it is true."""
+"""Every case of the table in docs/strided_slice.md is true."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
 from openvino_processes import answers
-from strided_slice_page import DIFFERENCES, PAGE, Difference, page
+from pages import read
+
+from sliceport.defects.cases import OpenVINOCase
+from sliceport.defects.engines import OPENVINO, VERSIONS
+
+PAGE = read("docs/strided_slice.md")
+ROWS = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if re.match(r"\| (StridedSlice|Slice) \|", line)]
 
 
-def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/support/of_pages/strided_slice_page.py"
+def test_page_has_its_cases_and_names_the_version_that_is_tested() -> None:
+    assert len(ROWS) == 12
+    assert f"on OpenVINO {VERSIONS[OPENVINO][-1]} and" in PAGE
 
 
-def as_answer(found: tuple[tuple[int, ...], Any]) -> dict[str, Any]:
-    return {"shape": list(found[0]), "values": list(map(float, found[1]))}
+def describe(answer: dict[str, Any]) -> str:
+    if "error" in answer:
+        return "an error"
+    elements = ", ".join(f"{value:g}" for value in answer["values"])
+    return f"{answer['shape']}: {elements}".removesuffix(": ")
 
 
-@pytest.mark.parametrize("entry", DIFFERENCES, ids=lambda entry: entry.text[:40])
-def test_difference_is_as_the_page_has_it(entry: Difference) -> None:
-    theirs, ours = answers(
-        {**entry.case.to_json(), "engine": "reference", **how} for how in ({"as_written": True}, {"ours": True})
-    )
-    expected = entry.ours if entry.ours is not None else entry.result
-    if entry.result is None and entry.ours is None:
-        assert "error" in ours
-    else:
-        assert expected is not None
-        assert ours == as_answer(expected)
-    if entry.result is not None:
-        assert theirs == as_answer(entry.result)
-    elif entry.ours is None:
-        assert "error" in theirs
-    else:
-        assert theirs != ours
+@pytest.mark.parametrize(("op", "text", "_reality", "case", "theirs", "ours"), ROWS, ids=[row[1][:40] for row in ROWS])
+def test_case_is_as_the_page_has_it(op: str, text: str, _reality: str, case: str, theirs: str, ours: str) -> None:
+    lists = dict(re.findall(r"(\w+) ?(\[.*?\])", case.replace("INT32_MAX", str(2**31 - 1))))
+    indices = {name: json.loads(values) for name, values in lists.items()}
+    given = OpenVINOCase.of(op, indices.pop("i32"), **indices).to_json()
+    answered = answers({**given, "engine": "reference", **how} for how in ({"as_written": True}, {"ours": True}))
+    assert list(map(describe, answered)) == [theirs, ours]

@@ -236,31 +236,9 @@ ERRORS = {
     "no list": ("Slice", [[3], 0, [1], [1]], {}, "start must be a list, got rank 0"),
     "lengths": ("Slice", [[3, 3], [0, 0], [1], [1]], {}, "start, stop, step and axes must have the same length"),
     "too long": ("Slice", [[3], [0, 0], [1, 1], [1, 1]], {}, "start has 2 entries, more than the rank 1 of data"),
-    "an axis": ("Slice", [[3], [0], [1], [1], [3]], {}, "axis 3 is out of range for a tensor of rank 1"),
-    "an axis twice": (
-        "Slice",
-        [[3, 3], [0, 0], [1, 1], [1, 1], [0, -2]],
-        {},
-        r"axis 0 is named twice in axes=\[0, -2\]",
-    ),
-    "a step": ("Slice", [[3], [0], [1], [0]], {}, "the step of axis 0 is 0"),
     "floats": ("Slice", [[3], [0.0], [1], [1]], {}, "start must hold integers, got f64"),
     "a count": ("Slice", [[3], [0], [1]], {}, "it needs 4 or 5 inputs, got 3"),
     "entries": ("StridedSlice", [[3], [0, 0], [1, 1]], {}, "2 entries name an axis, but the tensor has rank 1"),
-    "two ellipses": (
-        "StridedSlice",
-        [[3], [0, 0], [1, 1]],
-        {"ellipsis_mask": [1, 1]},
-        "at most one ellipsis is allowed",
-    ),
-    "a mask": ("StridedSlice", [[3], [0], [1]], {"end_mask": [2]}, r"end_mask must hold only 0 and 1, got \[2\]"),
-    "a stride": ("StridedSlice", [[3], [0], [1], [0]], {}, r"the stride of axis 0 \(entry 0\) is 0"),
-    "an index": (
-        "StridedSlice",
-        [[3, 2], [0, 5], [9, 6]],
-        {"shrink_axis_mask": [0, 1]},
-        "entry 1 shrinks axis 1 to index 5, but the axis has 2 elements",
-    ),
     "an index below": (
         "StridedSlice",
         [[[1, 3]], [-4], [0]],
@@ -279,7 +257,6 @@ ERRORS = {
         {"shrink_axis_mask": [1]},
         "entry 0 shrinks axis 0 to index 9223372036854775807, but no axis is that long",
     ),
-    "strides": ("StridedSlice", [[3], [0], [1], [1, 1]], {}, "begin, end and strides must have the same length"),
 }
 
 

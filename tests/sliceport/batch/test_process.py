@@ -369,7 +369,6 @@ class TestDeadlyModels:
             ("segfault", "crash", f"its process {SEGFAULTED}."),
             ("exit", "crash", "its process ended with exit code 3."),
             ("end", "crash", "its process ended with exit code 0."),
-            ("system exit", "crash", "its process ended with exit code 1."),
             ("bad_alloc", "memory", "it allocates more memory than its limit of 2147483648 bytes."),
             ("lack memory", "memory", "it allocates more memory than its limit of 2147483648 bytes."),
             ("refuse", "error", "it is refused."),

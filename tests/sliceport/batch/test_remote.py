@@ -204,12 +204,6 @@ class TestDownload:
         assert there == {name: name.encode() for name in ("m.onnx", "m.data", "sub/more.data")}
         assert not any(path.name == "outside" for path in tmp_path.rglob("*"))
 
-    def test_the_format_names_the_other_files(self, root: str, tmp_path: Path) -> None:
-        put(f"{root}/m.xml", b"<net/>")
-        put(f"{root}/m.bin", b"weights")
-        model = Path(download(f"{root}/m.xml", tmp_path / "local")[0])
-        assert model.with_name("m.bin").read_bytes() == b"weights"
-
     def test_other_weights_give_another_key(self, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """On S3 the digests of the first state come from the cache, and nothing is copied."""
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -151,11 +151,6 @@ def test_each_model_has_a_section_and_an_unreadable_one_a_sentence(check: Invoke
     assert third.startswith("invalid.onnx\ninvalid: 1 Split: uneven parts without sizes: axis 0 has 5 elements, ")
 
 
-def test_a_folder_is_told_of_batch(folder: Path, check: Invoke) -> None:
-    err = check(".", code=2).err
-    assert err == "sliceport: '.' is a folder, and check takes a file; write sliceport batch check . -o RUN.\n"
-
-
 def test_reports_are_shown_apart_and_only_if_their_engine_is_named(check: Invoke) -> None:
     assert check("stepped.onnx", "-q").out == "stepped.onnx: no known defect (checked for 5 engines)"
     check("stepped.onnx", "--engines", "onnxruntime")
@@ -286,11 +281,6 @@ def test_json_has_the_rules_and_the_findings(check: Invoke) -> None:
     assert rule["engines"][0]["engine"] == "onnxruntime-dml"
     assert rule["help"] == "sliceport harden defect.onnx -o OUT"
     assert set(second) == {"model", "error"}
-
-
-def test_errors_are_json_too(check: Invoke) -> None:
-    printed = check("clean.onnx", "--engines", "nothing", "--format", "json", code=2)
-    assert "'nothing' is not known" in json.loads(printed.out)["error"]
 
 
 def test_a_report_is_short_in_text_and_a_table_in_notebooks(folder: Path) -> None:

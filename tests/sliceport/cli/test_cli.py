@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -159,10 +158,7 @@ class TestUsage:
             ("lower M --input-shapes q:2,3", "the model has no input 'q' to give a shape to"),
             ("lower M --input-shapes x:99999999999999999999", "with sizes from 0 up, of at most 18 digits."),
             ("lower M --input-shapes x:]1,3[", "input shape 'x:]1,3[' must be written"),
-            ("lower M --input-shapes x:]", "input shape 'x:]' must be written"),
-            ("lower M --input-shapes x:[[4]]", "input shape 'x:[[4]]' must be written"),
             ("lower M --input-shapes auto=", "--input-shapes auto= must be auto, or auto with a size as in auto=1."),
-            ("lower M --input-shapes auto=primes", "must be auto, or auto with a size as in auto=1."),
             ("lower M --feature-level 9.9", "feature level '9.9' does not exist"),
             ("lower M --layout NXYZ", "layout 'NXYZ' is not known"),
             (
@@ -346,11 +342,6 @@ class TestOutputFolder:
 
 
 class TestCompare:
-    def test_equal_is_exit_0(self, invoke: Invoke, models: Path) -> None:
-        out, err = invoke("compare", models / "rule_coalesce.onnx")
-        assert err == ""
-        assert "3 equal" in out.splitlines()[-1]
-
     def test_json_tells_nodes_that_run_alone(self, invoke: Invoke, models: Path) -> None:
         out = invoke("compare", models / "rule_subgraphs.onnx", "--format", "json").out
         report = json.loads(out)
@@ -392,10 +383,6 @@ class TestCompare:
         assert out.count("refused: ") == 2
         assert out.count(f"open: give sizes, as in {join(['--input-shapes', 'x:1,16,8'])} (an example).") == 1
 
-    def test_the_reference_takes_part_by_itself(self, invoke: Invoke, models: Path) -> None:
-        out = invoke("compare", models / "rule_coalesce.onnx", "--executors", "dml-emulator").out
-        assert out.splitlines()[-1].split(": ")[1] == "3 equal"
-
     def test_inputs_of_the_wrong_type_or_shape_are_refused(self, invoke: Invoke, models: Path, tmp_path: Path) -> None:
         words = ["compare", models / "rule_coalesce.onnx", "--input", f"x={tmp_path / 'x.npy'}"]
         np.save(tmp_path / "x.npy", np.zeros((4, 3, 5)))
@@ -427,13 +414,6 @@ class TestCompare:
     ) -> None:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         assert 'pip install "sliceport[onnxruntime]"' in invoke("compare", models / "rule_coalesce.onnx", code=2).err
-
-
-def test_importing_loads_no_runtime() -> None:
-    code = "import sys, sliceport.cli.main, onnx_ops.lowering; "
-    code += "print([name for name in ('onnxruntime', 'openvino', 'torch', 'rich') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
-    assert done.stdout == "[]\n"
 
 
 class TestHints:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 from command_line import Invoke
 
@@ -82,12 +80,3 @@ def test_report_of_another_defect_is_refused(invoke: Invoke) -> None:
 def test_outcome_of_elements_names_each_unless_they_are_consecutive() -> None:
     ranges = [range(2, 5), range(0, 6, 2), range(4, 1, -1)]
     assert str(gives(*ranges)) == "elements 2 to 4; elements 0, 2, 4; elements 4, 3, 2"
-
-
-def test_table_loads_no_framework() -> None:
-    code = (
-        "import sys; from sliceport.defects import table; "
-        "print([name for name in ('numpy', 'onnx', 'onnx_ir', 'onnxruntime', 'openvino') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

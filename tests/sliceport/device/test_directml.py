@@ -103,23 +103,6 @@ def test_views_start_at_a_byte_offset(directml: device.Device, byte_offset: int)
     assert np.array_equal(got, want)
 
 
-@pytest.mark.parametrize(
-    ("operator", "values"),
-    [
-        (
-            Slice1(
-                BufferTensor.of(F32, (1, 1, 4, 4)), BufferTensor.of(F32, (1, 1, 2, 2)), 4, (0, 0, 0, 1), (1, 1, 4, 3), s
-            ),
-            expected,
-        )
-        for s, expected in (((1, 1, 2, 2), [2, 4, 10, 12]), ((1, 1, -2, 2), [14, 16, 6, 8]))
-    ],
-)
-def test_examples_of_the_slice1_page_are_right(directml: device.Device, operator: Slice1, values: list[int]) -> None:
-    (got,) = directml.run(operator, np.arange(1, 17, dtype=np.float32).view(np.uint8))
-    assert got.view(np.float32).tolist() == values
-
-
 def test_sizes_of_the_older_slice_count_elements(directml: device.Device) -> None:
     source, two = BufferTensor.of(F32, (6,)), BufferTensor.of(F32, (2,))
     assert directml.create_operator(Slice(source, two, 1, (1,), (2,), (4,))) == 0

@@ -91,27 +91,6 @@ class TestVerdicts:
 
 
 class TestFewestDimensions:
-    @pytest.mark.parametrize(
-        ("region", "sizes", "windows"),
-        [
-            (Region.of((4, 3, 5), (range(1, 3), range(3), range(5))), (60,), [(15, 30, 1)]),
-            (Region.of((4, 5), (range(3, -1, -1), range(4, -1, -1))), (20,), [(0, 20, -1)]),
-            (Region.of((4, 3, 5), (range(4), range(1, 2), range(2, 5))), (4, 15), [(0, 4, 1), (7, 3, 1)]),
-            (Region.of((4, 6), (range(4), range(1, 6, 2))), (24,), [(1, 23, 2)]),
-            (Region.of((2, 3, 4), (range(1, 2), range(2, 3), range(3, 4))), (24,), [(23, 1, 1)]),
-            (Region.of((1, 6, 1), (range(1), range(0, 6, 4), range(1))), (6,), [(0, 5, 4)]),
-            (Region.of((5, 1, 7), (range(4, 0, -2), range(1), range(7))), (5, 7), [(2, 3, -2), (0, 7, 1)]),
-        ],
-    )
-    def test_slice_becomes_slice1_with_fewest_axes(
-        self, region: Region, sizes: tuple[int, ...], windows: list[tuple[int, ...]]
-    ) -> None:
-        op = operator(lower_one(region))
-        assert isinstance(op, Slice1)
-        assert op.input_tensor.sizes == sizes
-        got = zip(op.input_window_offsets, op.input_window_sizes, op.input_window_strides, strict=True)
-        assert list(got) == windows
-
     def test_split_has_two_dimensions_at_most(self) -> None:
         split = operator(lower_one(*SplitSpec(2, (1, 3)).resolve((2, 3, 4, 5, 6))))
         assert isinstance(split, Split)
@@ -401,15 +380,6 @@ class TestSiblings:
         program = lower_nodes(self.slices(range(2), range(2, 6)), Options(FeatureLevel.V1_0))
         assert program.calls[0].operator.input_tensor.sizes == (1, 1, 2, 6)
 
-    def test_every_chain_is_found_among_all_runs_of_an_axis(self) -> None:
-        size = 5
-        runs = [range(a, b) for a in range(size) for b in range(a + 1, size + 1) if b - a < size]
-        program = lower_nodes(self.slices(*runs, size=size))
-        for call in program.calls:
-            if isinstance(call.operator, Split):
-                assert sum(tensor.sizes[1] for tensor in call.operator.output_tensors) == size
-        assert any(isinstance(call.operator, Split) for call in program.calls)
-
     def test_siblings_of_a_type_that_directml_lacks_are_refused(self) -> None:
         program = lower_nodes([replace(each, element="STRING") for each in self.slices(range(2), range(2, 6))])
         assert [n.reason and n.reason.code for n in program.nodes] == ["unsupported_type"] * 2
@@ -588,36 +558,6 @@ def expected_bits(data: np.ndarray, region: Region, strides: tuple[int, ...], bi
 
 
 @settings(max_examples=amount(300), deadline=None)
-@given(regions(), st.sampled_from(sorted(ELEMENT_BITS)), st.sampled_from(list(FeatureLevel)), st.integers(0, 2**32 - 1))
-def test_packed_regions_of_any_type_are_copied_at_any_level(
-    region: Region, element: str, level: FeatureLevel, seed: int
-) -> None:
-    lowered = lower_one(region, element=element, feature_level=level)
-    if lowered.verdict == "refused":
-        assert lowered.reason is not None
-        code = lowered.reason.code
-        if code == "unaligned_type":
-            assert ELEMENT_BITS[element] < (16 if level < FeatureLevel.V2_1 else 8)
-        elif code == "feature_level":
-            assert level < FeatureLevel.V2_1
-            assert any(kept.step < 0 for kept in region.ranges)
-        else:
-            assert (code, level < FeatureLevel.V3_0) == ("rank_limit", True)
-        return
-    bits = ELEMENT_BITS[element]
-    data = buffer_of(element, prod(region.input_shape), np.random.default_rng(seed))
-    got = run_node(lowered, data)["n0"]
-    count = region.size
-    want = expected_bits(data, region, packed_strides(region.input_shape), bits)
-    assert np.array_equal(
-        bits_of(got[: -(-count * bits // 8)], bits)[:count]
-        if bits >= 8
-        else np.unpackbits(got, bitorder="little")[: count * bits].reshape(-1, bits),
-        want,
-    )
-
-
-@settings(max_examples=amount(300), deadline=None)
 @given(st.data(), regions(max_rank=4, max_size=4), st.integers(0, 2**32 - 1))
 def test_regions_are_copied_between_any_layouts(data: st.DataObject, region: Region, seed: int) -> None:
     element = data.draw(st.sampled_from(["FLOAT", "BFLOAT16", "INT64", "BOOL", "COMPLEX128"]))
@@ -643,37 +583,6 @@ def test_regions_are_copied_between_any_layouts(data: st.DataObject, region: Reg
         untouched = np.ones(elements.shape[0], bool)
         untouched[offsets] = False
         assert (np.packbits(elements[untouched]) == 0xA5).all()
-
-
-@settings(max_examples=amount(300), deadline=None)
-@given(st.data(), st.integers(0, 2**32 - 1))
-def test_splits_of_any_axis_type_layout_and_use_are_copied(data: st.DataObject, seed: int) -> None:
-    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
-    axis = data.draw(st.integers(0, len(shape) - 1))
-    cuts = sorted(data.draw(st.lists(st.integers(0, shape[axis]), max_size=4)))
-    sizes = tuple(b - a for a, b in itertools.pairwise([0, *cuts, shape[axis]]))
-    element = data.draw(st.sampled_from(["FLOAT", "FLOAT16", "INT64", "BOOL"]))
-    level = data.draw(st.sampled_from(list(FeatureLevel)))
-    parts = SplitSpec(axis, sizes).resolve(shape)
-    unused = data.draw(st.sets(st.integers(0, len(parts) - 1)))
-    read = data.draw(layouts(shape, may_broadcast=False)) if data.draw(st.booleans()) else None
-    options = {} if read is None else {"input_layout": {"x": read}}
-    lowered = lower_one(*parts, element=element, unused=unused, feature_level=level, **options)
-    if lowered.verdict == "refused":
-        assert level < FeatureLevel.V3_0
-        return
-    strides = packed_strides(shape) if read is None else read
-    reach = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    buffer = buffer_of(element, reach, np.random.default_rng(seed))
-    got = run_node(lowered, buffer)
-    bits = ELEMENT_BITS[element]
-    for i, part in enumerate(parts):
-        if f"n{i}" not in got:
-            assert i in unused
-            continue
-        want = expected_bits(buffer, part, strides, bits)
-        data_bytes = got[f"n{i}"][: part.size * bits // 8]
-        assert np.array_equal(bits_of(data_bytes, bits), want)
 
 
 @settings(max_examples=amount(300), deadline=None)

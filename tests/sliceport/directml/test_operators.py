@@ -65,17 +65,6 @@ class TestPages:
     def test_examples_are_computed_as_on_the_pages(self, operator: Operator, expected: list[list[float]]) -> None:
         assert run(operator, range(1, 1 + operator.input_tensor.element_count)) == expected
 
-    @pytest.mark.parametrize("parts", [(1, 1, 1), (1, 2), (2, 1), (3,)])
-    def test_every_split_of_3_elements_selects_them_in_order(self, parts: tuple[int, ...]) -> None:
-        operator = Split(t(3), len(parts), tuple(map(t, parts)), 0)
-        assert [value for part in run(operator, [1, 2, 3]) for value in part] == [1, 2, 3]
-
-    def test_bytes_between_padded_rows_stay(self) -> None:
-        operator = Slice1(t(2, 4), t(2, 2, strides=(3, 1)), 2, (0, 1), (2, 2), (1, 1))
-        (result,) = emulator.run(operator, np.arange(8, dtype=np.float32).view(np.uint8))
-        assert result.size == 20
-        assert set(result[8:12]) == {emulator.FILL}
-
 
 GOOD_SLICE1 = Slice1(t(4, 6), t(2, 3), 2, (0, 1), (3, 5), (2, -2))
 GOOD_SLICE = Slice(t(4, 6), t(2, 3), 2, (0, 1), (2, 3), (2, 2))

@@ -49,18 +49,6 @@ class TestComposition:
                 assert joint.shape == second.output_shape
                 assert np.array_equal(joint, select(select(data, first), second))
 
-    def test_composition_is_associative(self) -> None:
-        firsts = every_region((4,))
-        for first in firsts:
-            for second in every_region(first.output_shape):
-                for third in every_region(second.output_shape):
-                    assert first.then(second).then(third) == first.then(second.then(third))
-
-    def test_identity_is_neutral(self) -> None:
-        for region in every_region((2, 3)):
-            assert Region.whole((2, 3)).then(region) == region
-            assert region.then(Region.whole(region.output_shape)) == region
-
     def test_shapes_must_fit(self) -> None:
         with pytest.raises(InvalidSlice, match=r"the following region must have input shape \(2,\), got \(3,\)"):
             Region.of((4,), (range(2),)).then(Region.whole((3,)))
@@ -103,21 +91,10 @@ class TestRules:
             Region(*arguments)
 
 
-class TestCoalesce:
-    @pytest.mark.parametrize("shape", [(3, 4), (2, 1, 3), (2, 2, 2)])
-    def test_coalescing_keeps_elements_and_their_order(self, shape: tuple[int, ...]) -> None:
-        data = np.arange(np.prod(shape)).reshape(shape)
-        for region in every_region(shape):
-            merged = region.coalesce()
-            assert len(merged.input_shape) <= len(shape)
-            got = select(data.reshape(merged.input_shape), merged).reshape(-1)
-            assert np.array_equal(got, select(data, region).reshape(-1))
-            if not region.is_empty:
-                assert merged.coalesce() == merged
-
-
 def test_empty_regions_have_one_form() -> None:
     """Equal means the same selection, so what an empty region keeps of other axes does not count."""
     first = Region.of((4, 3), (range(4), range(0, 3, 2)))
     assert first.then(Region.of((4, 2), (range(0), range(2)))) == Region((4, 3), (range(0), range(0)), (0, 2))
     assert Region((4, 3), (range(4), range(3)), (0, 3)) == Region((4, 3), (range(0), range(0)), (0, 3))
+    empty = first.then(Region.of((4, 2), (range(0), range(2))))
+    assert empty.coalesce() is empty

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import oracle
-import pytest
 import selecting
 from amounts import amount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slicing_cases import distinct
 
-from sliceport.slicing import Region, SliceSpec
+from sliceport.slicing import Region
 
 
 def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int, ...]) -> list[Any]:
@@ -30,6 +29,7 @@ def chosen(data: np.ndarray, indices: Sequence[Sequence[int]], shape: tuple[int,
 def test_slices_select_what_was_chosen(data: st.DataObject, shape: tuple[int, ...]) -> None:
     spec, indices = data.draw(selecting.slices(shape))
     region = spec.resolve(shape)
+    assert region == Region.of(shape, indices)
     assert list(map(list, region.ranges)) == list(map(list, indices))
     assert region.output_shape == tuple(map(len, indices))
     expected = oracle.onnx_slice(distinct(*shape), spec.starts, spec.ends, spec.axes, spec.steps)
@@ -70,43 +70,3 @@ def test_composition_goes_through_new_and_dropped_axes(data: st.DataObject, shap
     joint = first.then(second)
     assert joint.output_shape == second.output_shape
     assert chosen(distinct(*shape), joint.ranges, joint.output_shape) == expected
-
-
-@given(st.data(), selecting.shapes())
-def test_two_spellings_of_one_selection_are_one_region(data: st.DataObject, shape: tuple[int, ...]) -> None:
-    indices = [data.draw(selecting.selections(size)) for size in shape]
-    region = Region.of(shape, indices)
-    for _ in range(2):
-        starts, ends, steps = zip(
-            *(data.draw(selecting.spellings(kept, size)) for kept, size in zip(indices, shape, strict=True)),
-            strict=True,
-        )
-        written = SliceSpec(starts, ends, None, steps).resolve(shape)
-        assert written == region
-        assert hash(written) == hash(region)
-        assert repr(written) == repr(region)
-
-
-@settings(max_examples=30)
-@given(st.data(), selecting.shapes())
-def test_drawn_slices_select_something(data: st.DataObject, shape: tuple[int, ...]) -> None:
-    spec, indices = data.draw(selecting.slices(shape))
-    assert all(indices)
-    assert not spec.resolve(shape).is_empty
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_every_selection_of_an_axis_has_a_spelling_of_each_kind(size: int) -> None:
-    """Check that no spelling is left out that would select the same: near and far, from either end."""
-    kept = range(size - 1, -1, -1)
-    seen = set()
-
-    @settings(max_examples=amount(300), database=None)
-    @given(selecting.spellings(kept, size))
-    def collect(spelled: tuple[int, int, int]) -> None:
-        seen.add(spelled[:2])
-
-    collect()
-    starts, ends = {start for start, _ in seen}, {end for _, end in seen}
-    assert {size - 1, -1, *selecting.ABOVE} <= starts
-    assert {-size - 1, *selecting.BELOW} <= ends

@@ -11,15 +11,15 @@ from openvino_processes import ask
 Runs = dict[str, dict[str, Any]]
 
 
-def runs(cases: Sequence[dict[str, Any]], timeout: float = 1800, *, as_one: bool = True) -> Iterator[Runs]:
+def runs(cases: Sequence[dict[str, Any]], timeout: float = 1800) -> Iterator[Runs]:
     """Yield the results of each case's runs; `{"exit": code}` if a run ended the process.
 
-    The plugin runs all cases in one model, which takes a fraction of the time. If that ends the process, or `as_one` is
-    False, each case runs by itself.
+    The plugin runs all cases in one model, which takes a fraction of the time. If that ends the process, each case runs
+    by itself.
     """
     found: list[Runs] = [{} for _ in cases]
     at = 0
-    if as_one and len(cases) > 1:
+    if len(cases) > 1:
         at, code = _go_on(cases, found, 0, timeout, openvino_forms_child.answer_as_one)
         if code:
             found, at = [{} for _ in cases], 0

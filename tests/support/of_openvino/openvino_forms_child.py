@@ -2,9 +2,9 @@
 
 A case has `op`; `element`; `shape`, that of the data; `sizes`, what the model says of it; `indices`, a list an index
 input; `index_types`; `run_time`, for each index input whether it is an input of the model; `masks`; and `done`, the
-runs that are left out. The data are `codes`. A run is a form and an engine: as built in, hardened, or ours; by the
-plugin, by Model.evaluate, or folded from constants. Answers come two a run, before it and with what came out, and one
-with `end` after each case.
+runs that are left out. The data are `codes`. A run is a form and an engine: as built in, hardened, or a kind of ours;
+by the plugin, by Model.evaluate, or folded from constants. Answers come two a run, before it and with what came out,
+and one with `end` after each case.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 from openvino import opset1, opset8, passes
+from openvino_backends import THERE, using
 from openvino_models import MASKS, pack, partial_shape, unpack
 
 import ov_ext
@@ -27,7 +28,8 @@ from ov_ext.defects.hardening import harden
 from sliceport.errors import SliceportError
 from sliceport.slicing.node import Resolved
 
-FORMS = ("builtin", "hardened", "ours")
+BUILT_IN = ("builtin", "hardened")
+FORMS = (*BUILT_IN, *THERE)
 ENGINES = ("openvino-cpu", "openvino", "folding")
 MAX_CODES = {"boolean": 2, "i8": 127, "u8": 255, "bf16": 250, "f16": 2000} | dict.fromkeys(
     ("f8e4m3", "f8e5m2", "f8e8m0"), 0x70
@@ -126,7 +128,7 @@ def run(case: dict[str, Any], form: str, engine: str) -> dict[str, Any]:
     element = case["element"]
     if engine == "openvino-cpu" and is_cut(case):
         return {"cut": True}
-    if form != "ours" and is_misread(case):
+    if form in BUILT_IN and is_misread(case):
         return {"cut": True}
     built = Built(case, folding=engine == "folding")
     if form == "builtin" and built.known():
@@ -198,8 +200,9 @@ def run_joined(models: dict[int, Built]) -> dict[int, ov.Tensor]:
 
 def apply(built: Built, form: str) -> dict[str, Any]:
     """Give a model its form and return the report of that."""
-    if form == "ours":
-        ov_ext.use_custom_ops(built.model)
+    if form in THERE:
+        with using(form):
+            ov_ext.use_custom_ops(built.model)
     if form != "hardened":
         return {}
     changes = harden(built.model).changes

@@ -108,7 +108,6 @@ _ACTIONS: dict[str, Callable[[], Any]] = {
     "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
     "exit": lambda: os._exit(3),
     "end": lambda: os._exit(0),
-    "system exit": lambda: sys.exit("enough"),
     "hang": lambda: time.sleep(600),
     "spin": _spin,
     "slow": lambda: time.sleep(0.5),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from sessions import compute
 
 from onnx_ops import strided_slice_op
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import BY_DEFAULT, PASSES, ComposeSlicesPass, FoldSlicesPass, rewrite
+from onnx_ops.passes import BY_DEFAULT, PASSES, FoldSlicesPass, rewrite
 from onnx_ops.passes.directml.harden import harden_for_directml
 from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import ValueInfo
@@ -68,33 +67,6 @@ def data(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-def test_all_pairs_of_slices_on_a_known_axis() -> None:
-    bounds = [(0, 5, 2), (1, 9, 1), (-1, -9, -1), (-2, INT64_MIN, -2), (4, 1, -1), (2, 2, 1), (-4, -1, 1), (-9, 3, 2)]
-    for first, second in itertools.product(bounds, bounds):
-        before = slices(
-            ([first[0]], [first[1]], [0], [first[2]]), ([second[0]], [second[1]], [0], [second[2]]), shape=[5]
-        )
-        (kept,) = compute(before, x=data(5))
-        # onnx before 1.21 infers one element of a backward slice of nothing
-        before.graph.output[0].type.tensor_type.shape.dim[0].dim_value = kept.size
-        after = rewritten(before)
-        stays = kept.size and not np.array_equal(kept, data(5))
-        assert count(after) == (1 if stays else 0)  # a constant where nothing is left, Identity where everything is
-        same(before, after, data(5))
-
-
-def test_all_pairs_of_forward_slices_on_an_open_axis() -> None:
-    values = [(0, 3, 1), (1, 4, 2), (2, INT64_MAX, 1), (0, INT64_MAX, 3), (3, 1, 1), (0, 0, 1), (1, 2**62, 4)]
-    for first, second in itertools.product(values, values):
-        before = slices(
-            ([first[0]], [first[1]], [0], [first[2]]), ([second[0]], [second[1]], [0], [second[2]]), shape=["n"]
-        )
-        after = rewritten(before)
-        is_empty = not any(range(size)[slice(*first)][slice(*second)] for size in range(30))
-        assert count(after) == (0 if is_empty else 1)  # a constant where no size leaves anything
-        same(before, after, *(data(size) for size in range(9)))
-
-
 @pytest.mark.parametrize("path", some(sorted(MODELS.glob("*.onnx"))), ids=lambda path: path.stem)
 def test_rewritten_exports_are_verified(tmp_path: Path, path: Path) -> None:
     shapes = {e["file"]: e["input_shapes"] for e in json.loads((MODELS / "models.json").read_text())}
@@ -129,13 +101,6 @@ def test_an_empty_slice_too_long_for_numpy_stays(change: Callable[[ir.Model], An
     assert [node.op_type for node in model.graph] == ["Slice"]
     with np.testing.assert_raises(ValueError):
         np.zeros((0, 2**62, 4), np.float32)
-
-
-def test_passes_return_whether_they_changed_the_model() -> None:
-    model = from_proto(slices(([1], [4], [0], [1]), ([1], [2], [0], [1]), shape=[5]))
-    result = ir.passes.Sequential(*(kind() for kind in PASSES.values()))(model)
-    assert result.modified
-    assert not ComposeSlicesPass()(model).modified
 
 
 def test_passes_search_for_siblings_once_until_one_changes_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,16 +149,6 @@ def test_one_name_in_two_branches_is_two_values(ends: tuple[int, int], taken: in
 CUT = """<domain: "local", opset_import: ["" : 13]> cut (x) => (out) {
     zero = Constant<value_ints = [0]>()  four = Constant<value_ints = [4]>()
     s = Slice(x, zero, four)  out = Neg(s) }"""
-
-
-def test_names_in_functions_are_their_own() -> None:
-    """The function's `x` has eight elements, though the graph has an `x` of four elements."""
-    before = text_model(
-        f"g (float[4] x) => (float[n] y) {{ xx = Concat<axis = 0>(x, x)  y = local.cut(xx) }} {CUT}", 13
-    )
-    model = from_proto(before)
-    assert not any(rewrite(model).changes.values())
-    same(before, ir.serde.serialize_model(model), data(4))
 
 
 @pytest.mark.parametrize(("sizes", "slices_left"), [((4, 4), 0), ((4, 3), 1), ((4, 6), 1)])
@@ -378,26 +333,6 @@ def test_equal_slices_in_two_branches_stay_two(total: int) -> None:
         model = from_proto(before)
         rewrite(model) if names is None else rewrite(model, names)
         same(before, ir.serde.serialize_model(model), total * data(6))
-
-
-def test_what_is_computed_in_a_function_becomes_constant_there() -> None:
-    before = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17, "d" : 1]>
-    g (float[4, 6] x) => (float[a, b] y, float[c, d] z) { y = d.f(x)  n = Neg(x)  z = d.f(n) }
-    <domain: "d", opset_import: ["" : 17]> f (x) => (y) {
-        k = Constant<value_ints = [0]>()  o = Constant<value_ints = [1]>()
-        s = Shape(x)  l = Slice(s, o, t2)  e = Sub(l, o)  t2 = Add(o, o)  y = Slice(x, k, e, o)
-    }""")
-    function = before.functions[0]
-    order = ["k", "o", "s", "t2", "l", "e", "y"]
-    nodes = sorted(function.node, key=lambda node: order.index(node.output[0]))
-    del function.node[:]
-    function.node.extend(nodes)
-    model = from_proto(before)
-    rewrite(model)
-    after = ir.serde.serialize_model(model)
-    (made,) = after.functions
-    assert sorted(node.op_type for node in made.node if node.op_type != "Constant") == ["Slice"]
-    same(before, after, data(4, 6))
 
 
 def test_one_run_folds_shapes_and_what_is_computed_in_a_function() -> None:
