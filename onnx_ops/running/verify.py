@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import onnx
-import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING
-from onnx_ops.model.io import write_model
-from onnx_ops.model.read import CheckedModel, read_any, read_checked
+from onnx_ops.model.read import read_any, read_checked
 from onnx_ops.running import onnxruntime_cpu
 from onnx_ops.running.custom_nodes import leave_out_custom_nodes
 from onnx_ops.running.defaults import run_with_other_values
@@ -27,9 +24,8 @@ from sliceport.errors import ModelError
 from sliceport.search.diff import name_deciding_node
 from sliceport.search.graph import find_ancestors, find_static_values, only_moves
 from sliceport.verdict.difference import EXACT, Tolerance, rounding_tolerance_of, tolerance_of
-from sliceport.verdict.verification import Trial, Verification, Verifier, verify_or_refuse
+from sliceport.verdict.verification import Trial, Verification, Verifier
 
-VerificationT = TypeVar("VerificationT", bound=Verification)
 OPTIMIZED = "on onnxruntime's CPU provider with graph optimisation"
 UNOPTIMIZED = "on onnxruntime's CPU provider without graph optimisation"
 _HALVES = {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}
@@ -41,33 +37,6 @@ _WITHOUT_CUSTOM_NODES = (
 )
 _EQUAL = "all outputs are bit-equal on onnxruntime's CPU provider"
 _EQUAL_UP_TO_ROUNDING = "all outputs are equal on onnxruntime's CPU provider, floats up to rounding"
-
-
-def write_verified(
-    model: ir.Model,
-    path: str | os.PathLike[str],
-    verify: Callable[..., VerificationT],
-    *,
-    source: CheckedModel,
-    overwrite: bool = False,
-    **options: Any,
-) -> VerificationT:
-    """Write a model, keep the file only if it passes a verification, and return the verification.
-
-    `verify` is `verify_rewriting` or a similar function. It compares the original model, `source`, with the new file.
-
-    Raises:
-        UsageError, ModelError: See `write_model`.
-        NotVerified: The verification came to no result, so the file was not kept.
-    """
-    results: list[VerificationT] = []  # a list, because `accept` returns only whether to keep the file
-
-    def accept(file: Path, data_folder: Path) -> bool:
-        results.append(verify_or_refuse(lambda: verify(source, file, data_folder=data_folder, **options)))
-        return results[0].is_equal
-
-    write_model(model, path, overwrite=overwrite, accept=accept)
-    return results[0]
 
 
 def verify_rewriting(
