@@ -120,11 +120,9 @@ def has_compiler() -> bool:
     if sys.platform == "win32":
         programs = os.environ.get("PROGRAMFILES(X86)", r"C:\Program Files (x86)")
         has_installer = Path(programs, "Microsoft Visual Studio", "Installer", "vswhere.exe").is_file()
-        if has_installer:
-            return True
         # The default generator needs Visual Studio. Another generator may use a compiler that is on the path.
-        if "CMAKE_GENERATOR" not in os.environ:
-            return False
+        if has_installer or "CMAKE_GENERATOR" not in os.environ:
+            return has_installer
     return _find_program("c++", "g++", "clang++") is not None
 
 

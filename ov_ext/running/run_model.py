@@ -15,12 +15,11 @@ from ov_ext.operators.error_text import last_sentence
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError
 
+Compute = Callable[[ov.Model, list[ov.Tensor]], list[ov.Tensor]]
+"""A function that returns the outputs of a model for the tensors of its inputs."""
 
-def run_model(
-    whole: WholeModel,
-    inputs: Mapping[str, npt.NDArray[Any]],
-    compute: Callable[[ov.Model, list[ov.Tensor]], list[ov.Tensor]],
-) -> dict[str, Value]:
+
+def run_model(whole: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], compute: Compute) -> dict[str, Value]:
     """Run a model and return its outputs by name, except those with elements of a type that `numpy_type` lacks.
 
     Args:

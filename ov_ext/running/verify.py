@@ -106,10 +106,9 @@ def replace_miscomputed(model: ov.Model) -> ov.Model:
     """Put operators of ov_ext in place of the nodes that OpenVINO computes wrongly, and return the model."""
 
     def replacement_of(node: ov.Node) -> ov.Node | None:
-        if kind_of(node) in BUILT_IN:
-            view = BuiltInNode(node)
-            with suppress(InvalidSlice):  # A node that breaks its rules stays, and the engine refuses it.
-                return view.custom_node if find_defects(view) else None
+        with suppress(InvalidSlice):  # A node that breaks its rules stays, and the engine refuses it.
+            if kind_of(node) in BUILT_IN and find_defects(view := BuiltInNode(node)):
+                return view.custom_node
         return None
 
     replace_nodes(model, replacement_of)
