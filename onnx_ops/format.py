@@ -165,7 +165,7 @@ class ONNX:
         """
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.directml.harden import (
-            build_hardening_report,
+            EMPTY_REPORT,
             harden_for_directml,
             may_add_in_another_order,
         )
@@ -185,7 +185,7 @@ class ONNX:
             return _harden_portably(model, output, PROFILES[target], verify, options)
         change = _Change(model, output, options)
         if change.has_no_node(may_need_hardening):
-            return change.keep(build_hardening_report(0))
+            return change.keep(EMPTY_REPORT)
         with change.copy() as copied:
             report = harden_for_directml(copied)
             return change.finish(copied, report, partial(verify, accepts_rounding=may_add_in_another_order(report)))
@@ -201,7 +201,7 @@ def _harden_portably(
     from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
     from onnx_ops.passes.portable.harden import (
-        build_form_report,
+        empty_report,
         enforce_standard_reading,
         harden_portably,
     )
@@ -218,7 +218,7 @@ def _harden_portably(
     def attempt(*, raises_opset: bool) -> Result:
         change = _Change(model, output, options)
         if change.has_no_node(may_need_portable_form):
-            return change.keep(build_form_report(profile, 0))
+            return change.keep(empty_report(profile))
         with change.copy() as copied:
             without, read_as = options.get("without", ()), options.get("read_as")
             changed, report = harden_portably(copied, profile, without, read_as, raises_opset=raises_opset)

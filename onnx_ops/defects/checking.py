@@ -51,7 +51,7 @@ from onnx_ops.model.nodes import (
     sizes_of,
 )
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
+from onnx_ops.model.views import ModelView, NodeView, Sizes, ValueView
 from onnx_ops.model.walk import graphs_in, scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
@@ -128,7 +128,8 @@ class _Checker:
         splits = [node for _, node in self._nodes if node.op_type == "Split"]
         self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
         # For each Loop, by its `id`: the sizes that the inputs of its body declare. Inference replaces these sizes.
-        self._body_sizes = {id(node): _body_input_sizes(node) for _, node in self._nodes if is_standard(node, "Loop")}
+        loops = [node for _, node in self._nodes if is_standard(node, "Loop")]
+        self._body_sizes = {id(loop): list(map(sizes_of, _body_inputs(loop))) for loop in loops}
         # Without nodes to check, inference still compares the user's shapes, and finds misdeclared sizes.
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
@@ -160,10 +161,8 @@ class _Checker:
         if not (self._contradicted or any(facts.is_misdeclared for facts in self._facts.values())):
             return
         for scope, node in scoped_nodes(self._view.graph):
-            body_inputs = [value for graph in graphs_in(node) for value in graph.inputs]
-            values = (*node.outputs, *body_inputs)
-            is_misdeclared = any(self._facts.get(value, NO_FACTS).is_misdeclared for value in values)
-            if is_misdeclared or any(value.name in self._contradicted for value in values):
+            values = (*node.outputs, *_body_inputs(node))
+            if any(self._facts_of(each).is_misdeclared or each.name in self._contradicted for each in values):
                 name = self._view.written_name(node)
                 yield NodeFinding(onnxruntime_defects.FIXED_SIZE, name, node.op_type, "defect", "", scope)
 
@@ -172,9 +171,9 @@ class _Checker:
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif id(node) in self._body_sizes:  # a Loop
-            body_inputs = [value for body in graphs_in(node) for value in body.inputs]
-            resized = [self._facts.get(value, NO_FACTS).is_resized for value in body_inputs]
-            shapes = zip(self._body_sizes[id(node)], _body_input_sizes(node), resized, strict=True)
+            inputs = _body_inputs(node)
+            resized = [self._facts_of(value).is_resized for value in inputs]
+            shapes = zip(self._body_sizes[id(node)], map(sizes_of, inputs), resized, strict=True)
             yield from ((defect, "defect", "") for defect in loop_defects(shapes))
         elif is_valid_operator(node, *_CHECKED_OPERATORS):
             with suppress(InvalidSlice, DynamicSlice):  # an attribute has a wrong type or an unknown value
@@ -189,7 +188,7 @@ class _Checker:
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type == "Reshape" and len(inputs) > 1:
             data, shape = inputs
-            target = reshape_entries(shape, self._find_constant_elements)
+            target = reshape_entries(shape, lambda value: self._facts_of(value).data)
             yield from self._with_reports(node, reshape_defects(node, target))
             if not scope and not read_int(node, "allowzero", 0):  # in a body, the node may not run if the size is 0
                 yield from self._check_reshape(data, target)
@@ -199,7 +198,7 @@ class _Checker:
                 yield from self._with_reports(node, matmul_defects([sizes_of(left), sizes_of(right)], right.dtype))
         elif node.op_type == "ConstantOfShape":
             elements = read_elements(inputs[0], MAX_AXES)
-            elements = self._find_constant_elements(inputs[0]) if elements is None else elements
+            elements = self._facts_of(inputs[0]).data if elements is None else elements
             yield from self._with_reports(node, constant_of_shape_defects(elements))
         elif node.op_type == "Einsum":
             yield from self._with_reports(node, einsum_defects(node))
@@ -219,7 +218,7 @@ class _Checker:
         """
         computed = [size for size in target if not isinstance(size, int)]
         # A value with another shape than (1,) does not stand for exactly one size of the target.
-        may_not_be_one_size = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in computed)
+        may_not_be_one_size = any(self._facts_of(value).sizes != (1,) for value in computed)
         if data.shape is None or -1 not in target or may_not_be_one_size:
             return
         shape = [size if isinstance(size, int) else self._open_sizes.held_size(size) for size in target]
@@ -233,8 +232,8 @@ class _Checker:
             names = " or ".join(dict.fromkeys(failing))
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{text}] fails where {names} is 0"
 
-    def _find_constant_elements(self, value: ValueView) -> Array | None:
-        return self._facts.get(value, NO_FACTS).data
+    def _facts_of(self, value: ValueView | None) -> Facts:
+        return self._facts.get(value, NO_FACTS)
 
     def _check_slicing(self, node: NodeView) -> _Findings:
         """Find the rule that a slicing node breaks. If it breaks none, find the defects of a Slice or Split.
@@ -242,8 +241,8 @@ class _Checker:
         Outputs that a Split leaves out are always reported. Inferred constants are stored in the model for the checks.
         """
         for value in node.inputs[1:]:
-            facts = None if value is None or constant(value) is not None else self._facts.get(value)
-            if facts is not None and facts.data is not None:
+            facts = self._facts_of(value)
+            if facts.data is not None and value is not None and constant(value) is None:
                 self._view.set_constant(value, facts.element, facts.data)
         if id(node) in self._incomplete_splits:
             yield onnxruntime_defects.OUTPUT_LEFT_OUT, "defect", ""
@@ -349,7 +348,8 @@ class _Checker:
         The findings are those where onnxruntime places the node; see `adapt_to_placement`.
         """
         for defect in defects:
-            for adapted in adapt_to_placement(node, (defect,), lambda value: value.dtype, sizes_of):
+            adapted = adapt_to_placement(node, defect, lambda value: value.dtype, sizes_of)
+            if adapted is not None:
                 detail = self._describe_fusion(node) if adapted.kind != defect.kind else ""
                 yield replace(adapted, kind=defect.kind), adapted.kind, detail
             for report in _WITH_REPORTS.get(defect.id, ()):
@@ -373,9 +373,9 @@ def _data_of(node: NodeView) -> ValueView:
     return data
 
 
-def _body_input_sizes(loop: NodeView) -> list[Sizes | None]:
-    """Return the sizes of each input of the body of a Loop; None if the rank is open."""
-    return [sizes_of(value) for body in graphs_in(loop) for value in body.inputs]
+def _body_inputs(node: NodeView) -> list[ValueView]:
+    """Return the inputs of the bodies of a node."""
+    return [value for body in graphs_in(node) for value in body.inputs]
 
 
 def _check_computed_parameters(node: NodeView) -> _Findings:

@@ -122,9 +122,7 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
 
 def _compare_node(lowered: LoweredNode, engine: Engine, run: ReferenceRun) -> Comparison:
     """Compare a node on one engine, and name known defects that explain a difference or error; see `compare_node`."""
-    model: onnx.ModelProto | None = None
-    if isinstance(engine, NodeEngine):
-        model = build_model(lowered.resolved, output_names(lowered.resolved))
+    model = build_model(lowered.resolved) if isinstance(engine, NodeEngine) else None
     comparison = compare_node(lowered, engine, run, model)
     if comparison.status in ("mismatch", "error"):
         for blamed in (REFERENCE, engine.name):  # Either may be wrong.
@@ -189,7 +187,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
     shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
     array = random_array(element_dtype(node.element), shape, random, 0, _MAX_RANDOM)
     names = output_names(node)
-    model = onnxruntime_cpu.build_whole_model(build_model(node, names), names)
+    model = onnxruntime_cpu.build_whole_model(build_model(node), names)
     try:
         captured = _capture(onnxruntime_cpu.side().run(model, {"data": array}))
     except RunFailed as failed:

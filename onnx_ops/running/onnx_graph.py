@@ -250,19 +250,14 @@ class OnnxGraph:
                     return
         elif node_proto.op_type == "Scan" and len(node_proto.input) == len(graphs["body"].input):
             # Scan-8, which has one input more than its body, is left out.
-            yield from self._scan(node_proto, graphs["body"], arguments, values, run)
+            yield from self._scan(node_proto, arguments, values, run)
 
     def _scan(
-        self,
-        node_proto: onnx.NodeProto,
-        graph: onnx.GraphProto,
-        arguments: list[Any],
-        values: Mapping[str, Array],
-        run: Runner,
+        self, node_proto: onnx.NodeProto, arguments: list[Any], values: Mapping[str, Array], run: Runner
     ) -> Iterator[Body]:
         """Yield the first iterations of a Scan; see `bodies`. `arguments` are the states, then the sequences."""
         options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node_proto.attribute}
-        scan_count = options["num_scan_inputs"]
+        graph, scan_count = options["body"], options["num_scan_inputs"]
         axes = options.get("scan_input_axes") or [0] * scan_count
         backwards = options.get("scan_input_directions") or [0] * scan_count
         carried, sequences = arguments[:-scan_count], arguments[-scan_count:]

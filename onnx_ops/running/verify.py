@@ -95,17 +95,11 @@ def verify_rewriting(
     try:
         runs = verifier.make_runs(shapes, given, seed, tries_empty=True)
     except ModelError:
-        part_before, part_after = map(leave_out_custom_nodes, checked)
-        if part_before is None or part_after is None:
+        pair = [leave_out_custom_nodes(each) for each in checked]
+        if None in pair:
             raise
         result = verify_rewriting(
-            part_before,
-            part_after,
-            input_shapes=input_shapes,
-            inputs=inputs,
-            seed=seed,
-            accepts_rounding=accepts_rounding,
-            target=target,
+            *pair, input_shapes=input_shapes, inputs=inputs, seed=seed, accepts_rounding=accepts_rounding, target=target
         )
         return replace(result, notes=(_WITHOUT_CUSTOM_NODES, *result.notes))
     other_run, notes = run_with_other_values(original, reference, runs[0].inputs)
@@ -187,15 +181,10 @@ def _compare_interfaces(original: Runnable, rewritten: Runnable) -> tuple[Failur
 
     Return a tuple of at most one difference: in the inputs or, if these agree, in the outputs.
     """
-
-    def inputs(runnable: Runnable) -> list[tuple[str, int]]:
-        return [(value.name, value.type.tensor_type.elem_type) for value in runnable.proto.graph.input]
-
-    def outputs(runnable: Runnable) -> list[str]:
-        return [value.name for value in runnable.proto.graph.output]
-
-    for kind, listed in (("inputs", inputs), ("outputs", outputs)):
-        old, new = listed(original), listed(rewritten)
+    graphs = original.proto.graph, rewritten.proto.graph
+    inputs = [[(value.name, value.type.tensor_type.elem_type) for value in graph.input] for graph in graphs]
+    outputs = [[value.name for value in graph.output] for graph in graphs]
+    for kind, (old, new) in (("inputs", inputs), ("outputs", outputs)):
         if old != new:
             return (Failure("structure", "", f"the rewritten model has {kind} {new} instead of {old}."),)
     return ()

@@ -14,7 +14,7 @@ from ov_ext.model.files import read_with_shapes
 from ov_ext.model.openvino_lock import with_openvino_lock
 from ov_ext.model.passes import BUILT_IN, kind_of, nodes_with_scope
 from ov_ext.model.read import SPLITS, resolve
-from ov_ext.operators.static_values import DataDependent, read_integers
+from ov_ext.operators.static_values import find_data_dependent, read_integers
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING, UNREAD_INPUTS
@@ -44,7 +44,7 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
     """
     opened = read_with_shapes(model, input_shapes)
     nodes = list(nodes_with_scope(opened))
-    data_dependent = DataDependent([node for _, node in nodes])
+    data_dependent = find_data_dependent(node for _, node in nodes)
     return NodeFindings(
         tuple(
             NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)

@@ -26,7 +26,7 @@ _UNPACKED = frozenset({"u4", "i4"})
 
 
 class BuiltInNode:
-    """A built-in slicing node, read once. For `data_dependent`, see `DataDependent`.
+    """A built-in slicing node, read once. For `data_dependent`, see `find_data_dependent`.
 
     Attributes:
         node: The node.
@@ -112,7 +112,7 @@ def find_defects(view: BuiltInNode) -> list[Defect]:
 
 
 def find_split_defects(node: ov.Node, data_dependent: Container[int]) -> Iterator[Defect]:
-    """Yield the defects that a Split or VariadicSplit triggers. For `data_dependent`, see `DataDependent`."""
+    """Yield the defects that a Split or VariadicSplit triggers. For `data_dependent`, see `find_data_dependent`."""
     data = node.input_value(0)
     element = data.get_element_type().get_type_name()
     if element in SUB_BYTES:

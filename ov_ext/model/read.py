@@ -177,7 +177,7 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant:
 def resolve(node: ov.Node, data_dependent: Container[int] = ()) -> tuple[Spec, tuple[Region, ...]]:
     """Return the parameters of a slicing node, and the region that each output selects.
 
-    For `data_dependent`, see `DataDependent`.
+    For `data_dependent`, see `find_data_dependent`.
 
     Raises:
         InvalidSlice: The node breaks its specification.

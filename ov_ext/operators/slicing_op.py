@@ -246,10 +246,7 @@ class SlicingOp(ov.Op):
             return True
         names = self.index_names
         lists: dict[str, list[int]] = {name: [_NO_ATTRIBUTE] for name in names}
-        try:
-            visitor.on_attributes(lists)
-        except RuntimeError:
-            raise InvalidSlice(f"{self.label()}: {', '.join(names)} must be lists of integers.") from None
+        self.visit_lists(visitor, lists, ", ".join(names))
         # The operator in C++ writes an empty list for indices that stay inputs.
         fixed = {name: values for name, values in lists.items() if values and values != [_NO_ATTRIBUTE]}
         if not fixed:
@@ -259,6 +256,13 @@ class SlicingOp(ov.Op):
         indices = [as_indices(fixed[name]).output(0) if name in fixed else next(remaining, None) for name in names]
         self.set_arguments([data, *(source for source in indices if source is not None)])
         return True
+
+    def visit_lists(self, visitor: Any, lists: dict[str, list[int]], title: str) -> None:
+        """Let `visitor` read or write attributes. Raise InvalidSlice about `title` if one is not a list of integers."""
+        try:
+            visitor.on_attributes(lists)
+        except RuntimeError:
+            raise InvalidSlice(f"{self.label()}: {title} must be lists of integers.") from None
 
     def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
         """Return the name of the element type. Raise InvalidSlice unless it is the same for node, data and output."""

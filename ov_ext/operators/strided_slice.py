@@ -8,7 +8,6 @@ import openvino as ov
 
 from ov_ext.operators.inference import Bounds, bounds_at, check_shrunk_index, slice_axis
 from ov_ext.operators.slicing_op import VERSION, Cache, SlicingOp
-from sliceport.errors import InvalidSlice
 from sliceport.slicing import Masks, Region, StridedSliceSpec
 
 
@@ -27,10 +26,7 @@ class StridedSlice(SlicingOp):
         """
         # OpenVINO cannot write an empty list. A single 0 means the same.
         lists = {name: list(mask) or [0] for name, mask in self._masks.attributes.items()}
-        try:
-            visitor.on_attributes(lists)
-        except RuntimeError:
-            raise InvalidSlice(f"{self.label()}: the masks must be lists of integers.") from None
+        self.visit_lists(visitor, lists, "the masks")
         # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
         self._masks = Masks.of(lists)
         super().visit_attributes(visitor)
