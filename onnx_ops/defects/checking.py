@@ -17,6 +17,7 @@ from onnx_ops.defects.conditions import (
     conv_transpose_defects,
     einsum_defects,
     fused_slice_defects,
+    known_elements,
     loop_defects,
     matmul_defects,
     reshape_defects,
@@ -45,13 +46,12 @@ from onnx_ops.model.nodes import (
     is_valid_operator,
     known_data_shape,
     node_name,
-    read_elements,
     read_int,
     read_ints,
     sizes_of,
 )
 from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
-from onnx_ops.model.views import ModelView, NodeView, Sizes, ValueView
+from onnx_ops.model.views import Array, ModelView, NodeView, Sizes, ValueView
 from onnx_ops.model.walk import graphs_in, scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects import onnxruntime as onnxruntime_defects
@@ -145,12 +145,10 @@ class _Checker:
             for defect, kind, detail in self._check(scope, node):
                 # Inlining renames each copy of a function's node; `written_name` is the name in the function.
                 name = self._view.written_name(node)
-                is_in_function = name != node_name(node)
                 key = (defect.id, name, detail)
-                if is_in_function and key in reported:
-                    continue
+                if name == node_name(node) or key not in reported:
+                    yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
                 reported.add(key)
-                yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
 
     def _find_misdeclared(self) -> Iterator[NodeFinding]:
         """Report each node that declares a wrong size for an output, or for an input of its body.
@@ -188,7 +186,7 @@ class _Checker:
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type == "Reshape" and len(inputs) > 1:
             data, shape = inputs
-            target = reshape_entries(shape, lambda value: self._facts_of(value).data)
+            target = reshape_entries(shape, self._find_elements)
             yield from self._with_reports(node, reshape_defects(node, target))
             if not scope and not read_int(node, "allowzero", 0):  # in a body, the node may not run if the size is 0
                 yield from self._check_reshape(data, target)
@@ -197,8 +195,7 @@ class _Checker:
             if left is not None and right is not None:
                 yield from self._with_reports(node, matmul_defects([sizes_of(left), sizes_of(right)], right.dtype))
         elif node.op_type == "ConstantOfShape":
-            elements = read_elements(inputs[0], MAX_AXES)
-            elements = self._facts_of(inputs[0]).data if elements is None else elements
+            elements = known_elements(inputs[0], self._find_elements)
             yield from self._with_reports(node, constant_of_shape_defects(elements))
         elif node.op_type == "Einsum":
             yield from self._with_reports(node, einsum_defects(node))
@@ -234,6 +231,9 @@ class _Checker:
 
     def _facts_of(self, value: ValueView | None) -> Facts:
         return self._facts.get(value, NO_FACTS)
+
+    def _find_elements(self, value: ValueView) -> Array | None:
+        return self._facts_of(value).data
 
     def _check_slicing(self, node: NodeView) -> _Findings:
         """Find the rule that a slicing node breaks. If it breaks none, find the defects of a Slice or Split.

@@ -21,6 +21,7 @@ from onnx_ops.running.one_node import build_model, element_dtype, output_names
 from onnx_ops.running.runnable import prepare_to_run
 from onnx_ops.running.session import Captured
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
+from sliceport.defects.engines import ONNXRUNTIME_CPU as REFERENCE
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.lowered import LoweredNode
 from sliceport.directml.program import Program
@@ -41,7 +42,6 @@ from sliceport.errors import ModelError, model_error
 from sliceport.formats import choose_engines, formats
 from sliceport.slicing.node import Folded
 
-REFERENCE = onnxruntime_cpu.NAME
 _INEXACT = {dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")}
 """Element types whose values depend on the order of operations."""
 _MAX_RANDOM = 100
@@ -214,8 +214,6 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, TensorBytes]) 
     for name, data in folded:
         computed = bytes(values[name].data)
         if computed != data:
-            message = (
-                f"{node.label}: output {name!r} was folded to {data.hex()}, but {REFERENCE} computes {computed.hex()}."
-            )
-            return Comparison(lowered, "folding", "mismatch", message)
+            problem = f"output {name!r} was folded to {data.hex()}, but {REFERENCE} computes {computed.hex()}"
+            return Comparison(lowered, "folding", "mismatch", f"{node.label}: {problem}.")
     return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in folded))

@@ -15,8 +15,6 @@ from sliceport.engines.side import Side
 from sliceport.errors import MissingExtra
 from sliceport.wording import shorten
 
-__all__ = ["NAME", "build_whole_model", "load", "side", "version"]
-
 
 def load() -> Any:
     """Import onnxruntime and return the module.

@@ -148,9 +148,7 @@ def _find_half_precision(proto: onnx.ModelProto) -> set[str]:
     halves = {tensor.name for tensor in proto.graph.initializer if tensor.data_type in _HALVES}
     halves |= {value.name for value in proto.graph.input if value.type.tensor_type.elem_type in _HALVES}
     for node in proto.graph.node:
-        types = [
-            one.t.data_type if one.HasField("t") else one.i for one in node.attribute if one.name in ("to", "value")
-        ]
+        types = [one.t.data_type or one.i for one in node.attribute if one.name in ("to", "value")]
         reads_halves, is_cast = not halves.isdisjoint(node.input), node.op_type == "Cast"
         if not _HALVES.isdisjoint(types) or (reads_halves and not is_cast):
             halves.update(node.output)

@@ -55,7 +55,5 @@ def may_add_in_another_order(report: Hardening) -> bool:
     """Return whether a new MatMul may add in another order than the node before: an Einsum, or a MatMul by a vector."""
     rewritten = [change for change in report.changes if change.replacement is not None]
     # A MatMulInteger or QLinearMatMul adds integers, in any order with the same result.
-    return any(
-        change.op == "Einsum" or (change.op == "MatMul" and MATMUL_BY_A_VECTOR in change.defects)
-        for change in rewritten
-    )
+    products = [change for change in rewritten if change.op == "MatMul" and MATMUL_BY_A_VECTOR in change.defects]
+    return bool(products) or any(change.op == "Einsum" for change in rewritten)

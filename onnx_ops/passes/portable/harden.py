@@ -40,7 +40,6 @@ OPSET = 13
 """The first operator set in which Slice and Split have the form that every engine accepts."""
 _WITH_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
 """Operators whose inputs after the first are parameters."""
-_READINGS = " or ".join(READINGS)
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
 PORTABLE: tuple[type[SlicingPass], ...] = (ConstantBoundsPass, *_WRITERS)
 """The passes that write the portable form, in the order in which they run, after `ExpandStridedSlicePass`."""
@@ -87,8 +86,8 @@ def harden_portably(
     notes += format_findings(dict.fromkeys((node.op, node.node, f"{node.reason}: left as it is") for node in skipped))
     # If `read_as` is None, a backward Slice to the greatest integer stays, and is reported with this defect alone.
     if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in report.changes):
-        option = spell("read_as", "--read-as")
-        notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
+        option = f"{spell('read_as', '--read-as')} {' or '.join(READINGS)}"
+        notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option}")
     # Only the last change of each node counts, because a node whose bounds became constants is rewritten once more.
     last_changes = {(change.op, change.node, change.origin): change for change in report.changes}
     changes = tuple(last_changes.values())
