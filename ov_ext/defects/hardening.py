@@ -125,7 +125,7 @@ def _replace_sub_byte(view: BuiltInNode, custom: _Replacement, *, may_be_constan
     """Return the replacement of a node whose elements are smaller than a byte.
 
     The replacement is a constant if data and indices are known and `may_be_constant` is true, or else `custom`, the
-    operator of ov_ext. There is none if ov_ext does not compute elements of this type, or refuses the node.
+    operator of ov_ext. Return None if ov_ext does not compute elements of this type, or refuses the node.
     """
     data = view.inputs[0].get_node()
     if data.get_type_name() != "Constant" or view.at_run_time or not may_be_constant:

@@ -195,14 +195,11 @@ def resolve(node: ov.Node, data_dependent: Container[int] = ()) -> tuple[Spec, t
         else:  # A VariadicSplit, in which a length of -1 stands for the rest of the axis.
             split_spec = SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2), data_dependent))
         return split_spec, split_spec.resolve(sizes)
-    starts, ends, *further = (_read_indices(source, data_dependent) for source in node.input_values()[1:])
-    slice_spec: SliceSpec | StridedSliceSpec
-    if kind in SLICES:
-        axes = further[1] if len(further) > 1 else None
-        slice_spec = SliceSpec(starts, ends, axes, steps=further[0])
-    else:
-        slice_spec = StridedSliceSpec(starts, ends, further[0] if further else None, masks_of(node))
-    return slice_spec, (slice_spec.resolve(sizes),)
+    starts, ends, *optional = (_read_indices(source, data_dependent) for source in node.input_values()[1:])
+    steps, axes = [*optional, None, None][:2]
+    is_slice = kind in SLICES
+    spec = SliceSpec(starts, ends, axes, steps) if is_slice else StridedSliceSpec(starts, ends, steps, masks_of(node))
+    return spec, (spec.resolve(sizes),)
 
 
 def _read_indices(source: ov.Output, data_dependent: Container[int]) -> tuple[int, ...]:

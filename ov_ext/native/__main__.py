@@ -56,7 +56,7 @@ def _describe_obstacle() -> str | None:
 
 
 def _print_path() -> None:
-    """Print the path of the library for the installed openvino, or raise BuildError if there is none."""
+    """Print the path of the library for the installed openvino, or raise BuildError if it is missing."""
     _, version = find_openvino()
     library = find_library(version)
     if library.path is None:

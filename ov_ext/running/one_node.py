@@ -75,7 +75,10 @@ class OneNode:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
             raise ModelError(f"the node was not run, because this engine ends the process on such a node ({reasons}).")
         try:
-            outputs = compute(self._make_model(is_custom=is_custom), [self._make_tensor(data)])
+            tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
+            if data.size:
+                tensor.data.reshape(-1).view(np.uint8)[...] = data
+            outputs = compute(self._make_model(is_custom=is_custom), [tensor])
             return [np.array(output.data).reshape(-1).view(np.uint8) for output in outputs]
         except RuntimeError as error:
             raise ModelError(last_sentence(error)) from None
@@ -120,13 +123,6 @@ class OneNode:
         if kind == "VariadicSplit":
             return opset1.variadic_split(*inputs)
         return build_custom(node, inputs) if is_custom else build_built_in(node, inputs)
-
-    def _make_tensor(self, data: Bytes) -> ov.Tensor:
-        """Copy the bytes of the data into a tensor of the node's type and shape."""
-        tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
-        if data.size:
-            tensor.data.reshape(-1).view(np.uint8)[...] = data
-        return tensor
 
 
 def _make_constant(source: ov.Output) -> ov.Output:
