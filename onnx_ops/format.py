@@ -160,8 +160,7 @@ class ONNX:
         """Harden a model for DirectML, or write it in a portable form if `target` is one of `PROFILES`.
 
         Raises:
-            UsageError: The option `verify` names an engine that does not verify. See `_change` for other causes.
-            ModelError, NotVerified: See `_change`.
+            UsageError: The option `verify` names an engine that does not verify. See `_Change` for other causes.
         """
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.directml.harden import (

@@ -182,10 +182,6 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
 
     The slicing of a file of another format is rewritten if OpenVINO does not read the file as it is. OpenVINO does not
     convert some valid slicing, such as a Slice whose axes are empty (openvinotoolkit/openvino#33990).
-
-    Raises:
-        ModelError: OpenVINO does not read the file, and rewriting it fails or does not help.
-        UsageError, MissingExtra: See `_read`.
     """
     try:
         return _read(model), ()

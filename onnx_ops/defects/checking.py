@@ -178,11 +178,7 @@ class _Checker:
                 yield from self._check_other(scope, node)
 
     def _check_other(self, scope: tuple[str, ...], node: NodeView) -> _Findings:
-        """Find the defects of a node that is neither a slicing node nor a Loop.
-
-        Raises:
-            InvalidSlice, DynamicSlice: An attribute is not valid or not known.
-        """
+        """Find the defects of a node that is neither a slicing node nor a Loop."""
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type == "Reshape" and len(inputs) > 1:
             data, shape = inputs

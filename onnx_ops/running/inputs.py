@@ -143,10 +143,6 @@ def _list_bounds(node: ir.Node, position: int, dims: Sequence[int | None]) -> li
         node: The node.
         position: The position of the input.
         dims: The sizes of the first input, None for each unknown one.
-
-    Raises:
-        InvalidSlice, DynamicSlice: An attribute is not valid or not known.
-        IndexError: The node has an axis that its input lacks.
     """
     kind = node.op_type
     axes: Sequence[int] = ()

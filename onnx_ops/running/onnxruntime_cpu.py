@@ -43,9 +43,6 @@ def side(level: str = "none") -> Side:
     Args:
         level: The level of graph optimisation, a key of `session.LEVELS`. By default, optimisation is off, because
             onnxruntime's EliminateSlice removes some Slices with steps.
-
-    Raises:
-        MissingExtra: See `load`.
     """
     load()
     return Side(model_engines()[NAME], {"level": level})

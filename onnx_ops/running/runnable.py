@@ -97,7 +97,6 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
-        UsageError: See `embed_function`.
     """
     model = to_ir(checked)
     is_changed = name_left_out_outputs(model)
@@ -127,7 +126,6 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
-        UsageError: See `read_any` and `embed_function`.
     """
     checked = _leave_out_zip_maps(read_any(model) if data_folder is None else read_checked(model, data_folder))
     complete = to_ir(checked)

@@ -39,7 +39,6 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
         input_shapes: Sizes for inputs by name, to which the model is reshaped.
 
     Raises:
-        ModelError, MemoryError: See `read_model`.
         UsageError: `model` is of another type, or `input_shapes` do not fit it; see also `ov_ext.backend`.
     """
     opened = read_with_shapes(model, input_shapes)
@@ -144,11 +143,7 @@ def _runs_all_iterations(iterator: ov.Node) -> bool:
 
 
 def _check_split(node: ov.Node, data_dependent: Container[int]) -> _Findings:
-    """Yield a finding if the constant lengths of a VariadicSplit fix a size that the model's input leaves open.
-
-    Raises:
-        InvalidSlice: The node breaks its specification.
-    """
+    """Yield a finding if the constant lengths of a VariadicSplit fix a size that the model's input leaves open."""
     with suppress(DynamicSlice):
         resolve(node, data_dependent)
         return  # Nothing is open.

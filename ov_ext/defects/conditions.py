@@ -78,11 +78,7 @@ class BuiltInNode:
 
     @cached_property
     def custom_node(self) -> ov.Node:
-        """The operator of ov_ext, which computes the right result from the same inputs.
-
-        Raises:
-            InvalidSlice, UsageError: See `build_custom`.
-        """
+        """The operator of ov_ext, which computes the right result from the same inputs."""
         return build_custom(self.node)
 
     def entry_may_reverse_empty_axis(self, entry: Entry) -> bool:
@@ -103,11 +99,7 @@ class BuiltInNode:
 
 
 def find_defects(view: BuiltInNode) -> list[Defect]:
-    """Return the defects of OpenVINO that a node triggers.
-
-    Raises:
-        InvalidSlice, UsageError: See `build_custom`.
-    """
+    """Return the defects of OpenVINO that a node triggers."""
     return [*_find_mask_defects(view), *_find_index_defects(view), *_find_data_defects(view)]
 
 

@@ -51,9 +51,6 @@ def harden(model: ov.Model) -> Hardening:
     Returns:
         The changes with their reasons, and the invalid nodes, which stay. If the `replacement` of a change is None, its
         node stays, too.
-
-    Raises:
-        UsageError: See `backend`.
     """
     changes: list[Change] = []
     invalid: list[InvalidNode] = []

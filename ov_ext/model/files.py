@@ -53,7 +53,6 @@ def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.M
     `weights` is empty if there is no `.bin` file. `data_folder` is the folder of an ONNX model's external data files.
 
     Raises:
-        UsageError: See `backend`.
         ModelError: OpenVINO does not read the model.
         MemoryError: OpenVINO ran out of memory.
     """
@@ -84,7 +83,6 @@ def read_with_shapes(model: Any, shapes: Mapping[str, Sequence[int]] | None = No
 
     Raises:
         UsageError: `model` is of another type; see also `bind_shapes` and `backend`.
-        ModelError, MemoryError: See `read_model`.
     """
     if isinstance(model, ov.Model):
         copy = model.clone()

@@ -203,12 +203,7 @@ def resolve(node: ov.Node, data_dependent: Container[int] = ()) -> tuple[Spec, t
 
 
 def _read_indices(source: ov.Output, data_dependent: Container[int]) -> tuple[int, ...]:
-    """Return the elements of an index input.
-
-    Raises:
-        DynamicSlice: An element is not known before the model runs.
-        InvalidSlice: The elements are not integers.
-    """
+    """Return the elements of an index input."""
     node, element = source.get_node(), source.get_element_type()
     if element.is_static() and not is_integral(element):
         raise InvalidSlice(f"an index input must hold integers, got {element.get_type_name()}")

@@ -58,7 +58,6 @@ def compare(
 
     Raises:
         UsageError: `model` is not a model, or an option is not valid; see also `ov_ext.backend`.
-        ModelError, MemoryError: See `read_model`.
     """
     engines = choose_engines(executors, formats()["openvino"])
     prepared, shapes = _read_with_sizes(model, input_shapes or {})

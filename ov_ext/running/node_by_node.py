@@ -35,7 +35,6 @@ def evaluate_nodes(whole: WholeModel, inputs: Mapping[str, Array]) -> dict[str, 
 
     Raises:
         ChildCrashed: The CPU plugin ends the child process.
-        ModelError, UsageError, MemoryError, ChildDied: See `run_model` and `supervisor.call`.
     """
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder, "type")

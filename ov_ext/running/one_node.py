@@ -68,7 +68,6 @@ class OneNode:
         Raises:
             ModelError: The engine fails, or the node would end the process.
             InvalidSlice: `ov_ext` refuses the node.
-            UsageError: See `backend`.
         """
         unsafe = [defect for defect in self.defects_on(engine) if defect.is_unsafe_on(engine)]
         if unsafe:

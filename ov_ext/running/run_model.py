@@ -29,7 +29,6 @@ def run_model(whole: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], compute
 
     Raises:
         ModelError: OpenVINO does not read or run the model.
-        UsageError, MemoryError: See `read_model_bytes`.
     """
     model = read_model_bytes(whole.data, whole.weights, whole.data_folder)
     try:
@@ -49,9 +48,6 @@ def _match_inputs(model: ov.Model, names: Sequence[str], arrays: Mapping[str, np
 
     An input may lack its name: OpenVINO also gives inputs no names, or that of another value, as of a Dropout's output.
     If there are as many inputs as names, all are then matched by position, else such inputs by order, type and shape.
-
-    Raises:
-        ModelError: The names do not fit in exactly one way.
     """
     matches = [next((name for name in names if name in port.get_names()), "") for port in model.inputs]
     if "" not in matches and len(set(matches)) == len(matches):

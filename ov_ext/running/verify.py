@@ -62,7 +62,6 @@ def verify_hardening(
         ModelError: The original model cannot be read, or the reference does not run it.
         NotVerified: Both engines fail on both models, an output cannot be compared, or the original model does not
             compute the same twice.
-        MissingExtra, MemoryError, BudgetSpent, ChildLost: See `Verifier.make_runs`.
     """
     engines = model_engines()
     plugin, evaluate = Side(engines[OPENVINO_CPU], {"precision": "f32"}), Side(engines[OPENVINO], {})

@@ -69,7 +69,6 @@ def harden_portably(
 
     Raises:
         ModelError: The model is not well-formed.
-        ChildLost: See `raise_opset`.
     """
     raised, notes = model, list[str]()
     if raises_opset and standard_opset(model.opset_imports) < OPSET:
