@@ -148,7 +148,6 @@ class ONNX:
             optimizers = list(self.optimizers)[:1] if simplifies else []
         else:
             optimizers = [simplifies] if isinstance(simplifies, str) else read_names(simplifies, "simplify")
-
         change = _Change(model, output, options)
         if not optimizers and change.has_no_node(lambda proto: may_need_rewriting(model_nodes(proto))):
             return change.keep(build_empty_report(names))
@@ -245,9 +244,9 @@ class _Change:
         progress.say(f"rewriting {model if is_path(model) else 'the model'}")
         self._model, self._output, self._options = model, output, options
         self._must_verify, self._overwrite = bool(options.get("verify")), options.get("overwrite", False)
-        # Of an onnx-ir model, only a verification needs the checked form, to compare the result with it.
-        self._checked = None if is_onnx_ir(model) and not self._must_verify else read_to_change(model)
         self._is_ir = is_onnx_ir(model)
+        # Of an onnx-ir model, only a verification needs the checked form, to compare the result with it.
+        self._checked = None if self._is_ir and not self._must_verify else read_to_change(model)
 
     def has_no_node(self, may_need_change: Callable[[onnx.ModelProto], bool]) -> bool:
         """Return whether the model surely stays as it is, because `may_need_change` finds no node to change.
@@ -291,9 +290,8 @@ class _Change:
         from onnx_ops.model.io import to_proto, write_model
         from sliceport.verdict.verification import write_verified
 
-        run_options = {
-            name: self._options[name] for name in ("input_shapes", "inputs", "seed") if name in self._options
-        }
+        names = ("input_shapes", "inputs", "seed")
+        run_options = {name: self._options[name] for name in names if name in self._options}
 
         def compare(file: FilePath, data_folder: FilePath) -> Verification:
             return verify(self._checked, file, data_folder=data_folder, **run_options)
