@@ -32,7 +32,7 @@ from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.sandbox.progress import announce
 
 
-@dataclass
+@dataclass(eq=False)
 class Runnable:
     """A model that can be run. It is a `ModelToRun`.
 

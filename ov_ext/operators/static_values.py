@@ -106,12 +106,11 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
         raise InvalidSlice(f"{label}: input {index} is neither a node, an output nor an array.") from None
 
 
-def ones_like(source: ov.Output | ov.Node) -> ov.Output:
+def ones_like(source: ov.Output) -> ov.Output:
     """Return a list of ones with the length and the element type of `source`, a list of indices.
 
     If the type is not known, the ones are of type i64. The result is a constant if the length is known.
     """
-    source = source if isinstance(source, ov.Output) else source.output(0)
     element = source.get_element_type() if source.get_element_type().is_static() else ov.Type.i64
     length = list_length(source)
     if length is not None:
