@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from sliceport.defects.profiles import PROFILES, Profile
 from sliceport.engines.diagnosis import Diagnosis, diagnose_package
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import unknown_name
-from sliceport.formats import Path, Result
+from sliceport.formats import Changes, Path, Result
 from sliceport.sandbox import progress
 from sliceport.wording import spell
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_ops.model.read import CheckedModel
-    from onnx_ops.passes import Rewriting
     from onnx_ops.running.onnx_graph import OnnxGraph
     from sliceport.checking import NodeFindings
     from sliceport.directml.program import Program
@@ -132,7 +132,7 @@ class ONNX:
         The option `simplify` is the name of an optimizer or a list of names; False means none, True the default one.
 
         Raises:
-            UsageError, ModelError, NotVerified: See `_change`. An unknown pass or optimizer is a UsageError, too.
+            UsageError, ModelError, NotVerified: See `_Change`. An unknown pass or optimizer is a UsageError, too.
             MissingExtra: An optimizer is not installed.
         """
         from onnx_ops.model.proto_walk import model_nodes
@@ -148,30 +148,22 @@ class ONNX:
             optimizers = list(self.optimizers)[:1] if simplifies else []
         else:
             optimizers = [simplifies] if isinstance(simplifies, str) else read_names(simplifies, "simplify")
-
-        def change(copied: ir.Model) -> tuple[ir.Model, Rewriting]:
-            return simplify(copied, names, optimizers) if optimizers else (copied, rewrite(copied, names))
-
-        return _change(
-            model,
-            output,
-            can_change=lambda proto: bool(optimizers) or may_need_rewriting(model_nodes(proto)),
-            report_nothing=lambda: build_empty_report(names),
-            change=change,
-            verify=verify_rewriting,
-            options=options,
-        )
+        change = _Change(model, output, options)
+        if not optimizers and change.has_no_node(lambda proto: may_need_rewriting(model_nodes(proto))):
+            return change.keep(build_empty_report(names))
+        with change.copy() as copied:
+            changed, report = simplify(copied, names, optimizers) if optimizers else (copied, rewrite(copied, names))
+            return change.finish(changed, report, verify_rewriting)
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:
         """Harden a model for DirectML, or write it in a portable form if `target` is one of `PROFILES`.
 
         Raises:
-            UsageError: The option `verify` names an engine that does not verify. See `_change` for other causes.
-            ModelError, NotVerified: See `_change`.
+            UsageError: The option `verify` names an engine that does not verify. See `_Change` for other causes.
         """
         from onnx_ops.passes.analysis import may_need_hardening
         from onnx_ops.passes.directml.harden import (
-            build_hardening_report,
+            EMPTY_REPORT,
             harden_for_directml,
             may_add_in_another_order,
         )
@@ -189,16 +181,12 @@ class ONNX:
             verify = partial(verify_rewriting, target=side)
         if target in PROFILES:
             return _harden_portably(model, output, PROFILES[target], verify, options)
-        return _change(
-            model,
-            output,
-            can_change=may_need_hardening,
-            report_nothing=lambda: build_hardening_report(0),
-            change=lambda copied: (copied, harden_for_directml(copied)),
-            verify=verify,
-            accepts_rounding=may_add_in_another_order,
-            options=options,
-        )
+        change = _Change(model, output, options)
+        if change.has_no_node(may_need_hardening):
+            return change.keep(EMPTY_REPORT)
+        with change.copy() as copied:
+            report = harden_for_directml(copied)
+            return change.finish(copied, report, partial(verify, accepts_rounding=may_add_in_another_order(report)))
 
 
 def _harden_portably(
@@ -211,7 +199,7 @@ def _harden_portably(
     from onnx_ops.model.io import to_ir
     from onnx_ops.passes.analysis import may_need_portable_form
     from onnx_ops.passes.portable.harden import (
-        build_form_report,
+        empty_report,
         enforce_standard_reading,
         harden_portably,
     )
@@ -226,17 +214,13 @@ def _harden_portably(
         return verify(original, file, **run_options)
 
     def attempt(*, raises_opset: bool) -> Result:
-        return _change(
-            model,
-            output,
-            can_change=may_need_portable_form,
-            report_nothing=lambda: build_form_report(profile, 0),
-            change=lambda copied: harden_portably(
-                copied, profile, options.get("without", ()), options.get("read_as"), raises_opset=raises_opset
-            ),
-            verify=verify_chosen_reading,
-            options=options,
-        )
+        change = _Change(model, output, options)
+        if change.has_no_node(may_need_portable_form):
+            return change.keep(empty_report(profile))
+        with change.copy() as copied:
+            without, read_as = options.get("without", ()), options.get("read_as")
+            changed, report = harden_portably(copied, profile, without, read_as, raises_opset=raises_opset)
+            return change.finish(changed, report, verify_chosen_reading)
 
     result = attempt(raises_opset=True)
     if result.is_written or not (isinstance(result.changes, Hardening) and result.changes.is_prepared):
@@ -247,69 +231,83 @@ def _harden_portably(
     return replace(result, changes=replace(result.changes, notes=(note, *result.changes.notes)))
 
 
-def _change(
-    model: Any,
-    output: Path | None,
-    can_change: Callable[[onnx.ModelProto], bool],
-    report_nothing: Callable[[], Any],
-    change: Callable[[ir.Model], tuple[ir.Model, Any]],
-    verify: Callable[..., Verification],
-    options: Mapping[str, Any],
-    accepts_rounding: Callable[[Any], bool] | None = None,
-) -> Result:
-    """Change a model, and write or return the result. If the options ask for a verification, the result must pass it.
+class _Change:
+    """The change of a model by `rewrite` or `harden`, and the verification if the options ask for one.
 
-    Args:
-        model: A file's path, a ModelProto or an `onnx_ir.Model`.
-        output: The file to write, if any.
-        can_change: A function that returns whether `change` may change the model.
-        report_nothing: A function that returns the report for a model that is not changed.
-        change: A function that changes a copy of the model, and returns the result and a report.
-        verify: A function that compares the original model with a file of the changed model.
-        options: The options of the command.
-        accepts_rounding: A function of the report that returns `accepts_rounding` for `verify`.
-
-    Returns:
-        The report, the verification if there is one, and the changed model. The changed model is None if `model` is a
-        path or the verification fails. Otherwise it has the type of `model`, and is never the given object itself.
-
-    Raises:
-        UsageError, ModelError: See `read_to_change` and `write_model`. The errors of `change` pass through.
-        NotVerified: The verification came to no result; see `verify_or_refuse`.
+    Creating it reads the model: a file's path, a ModelProto or an `onnx_ir.Model`; see `read_to_change`.
     """
-    from onnx_ops.model.io import clone_sorted, data_closed, read_to_change, to_ir, to_proto, write_model, write_proto
-    from onnx_ops.model.read import is_onnx_ir
-    from onnx_ops.running.verify import write_verified
-    from sliceport.verdict.verification import NOTHING_CHANGED
 
-    progress.say(f"rewriting {model if is_path(model) else 'the model'}")
-    must_verify, overwrite = bool(options.get("verify")), options.get("overwrite", False)
-    is_ir = is_onnx_ir(model)
-    # For an onnx-ir model, only a verification needs `checked`: it compares the result with the original model.
-    checked = None if is_ir and not must_verify else read_to_change(model)
-    # This branch avoids onnx-ir, which takes long to load. It excludes data files, which `write_proto` would not copy.
-    if checked is not None and not (is_ir or checked.findings.data_files or can_change(checked.proto)):
-        if output is not None:
-            write_proto(checked.proto, output, overwrite=overwrite)
-        return Result(
-            report_nothing(), NOTHING_CHANGED if must_verify else None, None if is_path(model) else checked.proto
-        )
-    copied = clone_sorted(model) if is_ir or checked is None else to_ir(checked)  # a clone shares the weights
-    verification = NOTHING_CHANGED if must_verify else None
-    with data_closed(copied), nullcontext("") if output else TemporaryDirectory(prefix="sliceport-") as scratch:
-        changed, report = change(copied)
-        if must_verify and report.is_changed:
-            assert checked is not None
-            file = os.path.join(scratch, "model.onnx") if output is None else output
-            run_options = {name: options[name] for name in ("input_shapes", "inputs", "seed") if name in options}
-            if accepts_rounding is not None:
-                run_options["accepts_rounding"] = accepts_rounding(report)
-            verification = write_verified(changed, file, verify, source=checked, overwrite=overwrite, **run_options)
-        elif output is not None:
-            write_model(changed, output, overwrite=overwrite)
-    if is_path(model) or (verification is not None and not verification.is_equal):
-        return Result(report, verification)
-    return Result(report, verification, changed if is_ir else to_proto(changed))
+    def __init__(self, model: Any, output: Path | None, options: Mapping[str, Any]) -> None:
+        from onnx_ops.model.io import read_to_change
+        from onnx_ops.model.read import is_onnx_ir
+
+        progress.say(f"rewriting {model if is_path(model) else 'the model'}")
+        self._model, self._output, self._options = model, output, options
+        self._must_verify, self._overwrite = bool(options.get("verify")), options.get("overwrite", False)
+        self._is_ir = is_onnx_ir(model)
+        # Of an onnx-ir model, only a verification needs the checked form, to compare the result with it.
+        self._checked = None if self._is_ir and not self._must_verify else read_to_change(model)
+
+    def has_no_node(self, may_need_change: Callable[[onnx.ModelProto], bool]) -> bool:
+        """Return whether the model surely stays as it is, because `may_need_change` finds no node to change.
+
+        `keep` then avoids onnx-ir, which takes long to load. A model with data files, which `write_proto` would not
+        copy, and an onnx-ir model do not count.
+        """
+        checked = self._checked
+        return not (checked is None or self._is_ir or checked.findings.data_files or may_need_change(checked.proto))
+
+    def keep(self, report: Changes) -> Result:
+        """Write or return the model as it is."""
+        from onnx_ops.model.io import write_proto
+        from sliceport.verdict.verification import NOTHING_CHANGED
+
+        assert self._checked is not None
+        proto = self._checked.proto
+        if self._output is not None:
+            write_proto(proto, self._output, overwrite=self._overwrite)
+        verification = NOTHING_CHANGED if self._must_verify else None
+        return Result(report, verification, None if is_path(self._model) else proto)
+
+    @contextmanager
+    def copy(self) -> Iterator[ir.Model]:
+        """Inside the context, give a copy of the model to change, which shares the weights with an onnx-ir model."""
+        from onnx_ops.model.io import clone_sorted, data_closed, to_ir
+
+        copied = clone_sorted(self._model) if self._is_ir or self._checked is None else to_ir(self._checked)
+        with data_closed(copied):
+            yield copied
+
+    def finish(self, changed: ir.Model, report: Changes, verify: Callable[..., Verification]) -> Result:
+        """Write or return the changed model if it passes the verification, or if none is asked for.
+
+        `verify` compares the original model with a file of the changed model. A model that is returned has the type of
+        the original, and is never the given object itself.
+
+        Raises:
+            NotVerified: The verification came to no result.
+        """
+        from onnx_ops.model.io import to_proto, write_model
+        from sliceport.verdict.verification import write_verified
+
+        names = ("input_shapes", "inputs", "seed")
+        run_options = {name: self._options[name] for name in names if name in self._options}
+
+        def compare(file: FilePath, data_folder: FilePath) -> Verification:
+            return verify(self._checked, file, data_folder=data_folder, **run_options)
+
+        def write(accept: Callable[..., bool]) -> None:
+            if self._output is not None:
+                write_model(changed, self._output, overwrite=self._overwrite, accept=accept)
+            elif self._must_verify and report.is_changed:
+                with TemporaryDirectory(prefix="sliceport-") as scratch:
+                    write_model(changed, os.path.join(scratch, "model.onnx"), accept=accept)
+
+        verification = write_verified(write, compare if self._must_verify else None, is_changed=report.is_changed)
+        result = Result(report, verification)
+        if is_path(self._model) or not result.is_written:
+            return result
+        return replace(result, model=changed if self._is_ir else to_proto(changed))
 
 
 FORMAT = ONNX()

@@ -26,19 +26,8 @@ __all__ = [
     "write_model",
 ]
 
-_NAMES = {
-    "model.files": ("read_model", "write_model"),
-    "model.passes": ("use_builtin_ops", "use_custom_ops"),
-    "operators.backends": ("Backend", "backend"),
-    "operators.frontend": ("onnx_extensions", "register"),
-    "operators.nodes": ("Slice", "StridedSlice"),
-}
-
-
 if not TYPE_CHECKING:  # With `__getattr__`, type checkers would accept any name.
-    _load, __dir__ = lazy_names(
-        __name__, {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
-    )
+    _load, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, "ov_ext.api"))
 
     def __getattr__(name: str) -> Any:
         try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
@@ -19,7 +20,7 @@ from sliceport.errors import ModelError, UsageError, unknown_name
 from sliceport.formats import ManyFiles, Path, Result, format_of
 from sliceport.sandbox import progress
 from sliceport.sandbox.place import refuse_data_files
-from sliceport.verdict.verification import NOTHING_CHANGED, verify_or_refuse
+from sliceport.verdict.verification import write_verified
 from sliceport.wording import spell
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ov_ext.running.ov_graph import OpenVINOGraph
     from sliceport.checking import NodeFindings
     from sliceport.engines.comparison import Report
-    from sliceport.verdict.verification import Verification
 
 
 _REWRITTEN = "OpenVINO does not read the file as it is, so its slicing was simplified first, as by sliceport rewrite"
@@ -157,24 +157,16 @@ class OpenVINO:
         progress.say(f"rewriting {model if is_path(model) else 'the model'}")
         hardened, notes = _read_or_rewrite(model)
         report = replace(harden(hardened), notes=notes, is_prepared=bool(notes))
-        verification: Verification | None = None
 
-        def verify_changed(changed: ov.Model) -> bool:
-            """Return whether to keep the model. With `verify`, verify it first, which may raise NotVerified."""
-            nonlocal verification
-            if verify and not report.is_changed:
-                verification = NOTHING_CHANGED
-            elif verify:
-                verification = verify_or_refuse(lambda: verify_hardening(model, changed, **options))
-            return verification is None or verification.is_equal
+        def write(accept: Callable[..., bool]) -> None:
+            if output is None:
+                accept(hardened)
+            else:
+                write_model(hardened, output, overwrite=overwrite, accept=lambda file: accept(read_model(file)))
 
-        if output is None:
-            verify_changed(hardened)
-        else:
-            write_model(hardened, output, overwrite=overwrite, accept=lambda file: verify_changed(read_model(file)))
-        # A model that came from a file, or that failed the verification, is not returned.
-        result = Result(report, verification, None if is_path(model) else hardened)
-        return result if result.is_written else replace(result, model=None)
+        verify_file = partial(verify_hardening, model, **options) if verify else None
+        result = Result(report, write_verified(write, verify_file, is_changed=report.is_changed))
+        return result if is_path(model) or not result.is_written else replace(result, model=hardened)
 
 
 def _read(model: Any, shapes: InputShapes | None = None) -> ov.Model:
@@ -190,10 +182,6 @@ def _read_or_rewrite(model: Any) -> tuple[ov.Model, tuple[str, ...]]:
 
     The slicing of a file of another format is rewritten if OpenVINO does not read the file as it is. OpenVINO does not
     convert some valid slicing, such as a Slice whose axes are empty (openvinotoolkit/openvino#33990).
-
-    Raises:
-        ModelError: OpenVINO does not read the file, and rewriting it fails or does not help.
-        UsageError, MissingExtra: See `_read`.
     """
     try:
         return _read(model), ()

@@ -17,6 +17,7 @@ from onnx_ops.defects.conditions import (
     conv_transpose_defects,
     einsum_defects,
     fused_slice_defects,
+    known_elements,
     loop_defects,
     matmul_defects,
     reshape_defects,
@@ -45,7 +46,6 @@ from onnx_ops.model.nodes import (
     is_valid_operator,
     known_data_shape,
     node_name,
-    read_elements,
     read_int,
     read_ints,
     sizes_of,
@@ -130,7 +130,8 @@ class _Checker:
         splits = [node for _, node in self._nodes if node.op_type == "Split"]
         self._incomplete_splits = {id(node) for node in splits if not all(output.name for output in node.outputs)}
         # For each Loop, by its `id`: the sizes that the inputs of its body declare. Inference replaces these sizes.
-        self._body_sizes = {id(node): _body_input_sizes(node) for _, node in self._nodes if is_standard(node, "Loop")}
+        loops = [node for _, node in self._nodes if is_standard(node, "Loop")]
+        self._body_sizes = {id(loop): list(map(sizes_of, _body_inputs(loop))) for loop in loops}
         # Without nodes to check, inference still compares the user's shapes, and finds misdeclared sizes.
         is_needed = self._nodes or bound_shapes or has_open_inputs(view)
         self._facts: Mapping[Any, Facts] = infer_shapes(view, bound_shapes) if is_needed else {}
@@ -146,12 +147,10 @@ class _Checker:
             for defect, kind, detail in self._check(scope, node):
                 # Inlining renames each copy of a function's node; `written_name` is the name in the function.
                 name = node.written_name
-                is_in_function = name != node_name(node)
                 key = (defect.id, name, detail)
-                if is_in_function and key in reported:
-                    continue
+                if name == node_name(node) or key not in reported:
+                    yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
                 reported.add(key)
-                yield NodeFinding(defect, name, node.op_type, kind, detail, scope)
 
     def _find_misdeclared(self) -> Iterator[NodeFinding]:
         """Report each node that declares a wrong size for an output, or for an input of its body.
@@ -162,10 +161,8 @@ class _Checker:
         if not (self._contradicted or any(facts.is_misdeclared for facts in self._facts.values())):
             return
         for scope, node in scoped_nodes(self._view.graph):
-            body_inputs = [value for graph in graphs_in(node) for value in graph.inputs]
-            values = (*node.outputs, *body_inputs)
-            is_misdeclared = any(self._facts.get(value, NO_FACTS).is_misdeclared for value in values)
-            if is_misdeclared or any(value.name in self._contradicted for value in values):
+            values = (*node.outputs, *_body_inputs(node))
+            if any(self._facts_of(each).is_misdeclared or each.name in self._contradicted for each in values):
                 name = node.written_name
                 yield NodeFinding(onnxruntime_defects.FIXED_SIZE, name, node.op_type, "defect", "", scope)
 
@@ -174,24 +171,20 @@ class _Checker:
         if is_slicing(node):
             yield from self._check_slicing(node)
         elif id(node) in self._body_sizes:  # a Loop
-            body_inputs = [value for body in graphs_in(node) for value in body.inputs]
-            resized = [self._facts.get(value, NO_FACTS).is_resized for value in body_inputs]
-            shapes = zip(self._body_sizes[id(node)], _body_input_sizes(node), resized, strict=True)
+            inputs = _body_inputs(node)
+            resized = [self._facts_of(value).is_resized for value in inputs]
+            shapes = zip(self._body_sizes[id(node)], map(sizes_of, inputs), resized, strict=True)
             yield from ((defect, "defect", "") for defect in loop_defects(shapes))
         elif is_valid_operator(node, *_CHECKED_OPERATORS):
             with suppress(InvalidSlice, DynamicSlice):  # an attribute has a wrong type or an unknown value
                 yield from self._check_other(scope, node)
 
     def _check_other(self, scope: tuple[str, ...], node: Node) -> _Findings:
-        """Find the defects of a node that is neither a slicing node nor a Loop.
-
-        Raises:
-            InvalidSlice, DynamicSlice: An attribute is not valid or not known.
-        """
+        """Find the defects of a node that is neither a slicing node nor a Loop."""
         inputs = [value for value in node.inputs if value is not None]
         if node.op_type == "Reshape" and len(inputs) > 1:
             data, shape = inputs
-            target = reshape_entries(shape, self._find_constant_elements)
+            target = reshape_entries(shape, self._find_elements)
             yield from self._with_reports(node, reshape_defects(node, target))
             if not scope and not read_int(node, "allowzero", 0):  # in a body, the node may not run if the size is 0
                 yield from self._check_reshape(data, target)
@@ -200,8 +193,7 @@ class _Checker:
             if left is not None and right is not None:
                 yield from self._with_reports(node, matmul_defects([sizes_of(left), sizes_of(right)], right.dtype))
         elif node.op_type == "ConstantOfShape":
-            elements = read_elements(inputs[0], MAX_AXES)
-            elements = self._find_constant_elements(inputs[0]) if elements is None else elements
+            elements = known_elements(inputs[0], self._find_elements)
             yield from self._with_reports(node, constant_of_shape_defects(elements))
         elif node.op_type == "Einsum":
             yield from self._with_reports(node, einsum_defects(node))
@@ -221,7 +213,7 @@ class _Checker:
         """
         computed = [size for size in target if not isinstance(size, int)]
         # A value with another shape than (1,) does not stand for exactly one size of the target.
-        may_not_be_one_size = any(self._facts.get(value, NO_FACTS).sizes != (1,) for value in computed)
+        may_not_be_one_size = any(self._facts_of(value).sizes != (1,) for value in computed)
         if data.shape is None or -1 not in target or may_not_be_one_size:
             return
         shape = [size if isinstance(size, int) else self._open_sizes.held_size(size) for size in target]
@@ -235,8 +227,11 @@ class _Checker:
             names = " or ".join(dict.fromkeys(failing))
             yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{text}] fails where {names} is 0"
 
-    def _find_constant_elements(self, value: Value) -> Array | None:
-        return self._facts.get(value, NO_FACTS).data
+    def _facts_of(self, value: Value | None) -> Facts:
+        return self._facts.get(value, NO_FACTS)
+
+    def _find_elements(self, value: Value) -> Array | None:
+        return self._facts_of(value).data
 
     def _check_slicing(self, node: Node) -> _Findings:
         """Find the rule that a slicing node breaks. If it breaks none, find the defects of a Slice or Split.
@@ -244,10 +239,8 @@ class _Checker:
         Outputs that a Split leaves out are always reported. Inferred constants are stored in the model for the checks.
         """
         for value in node.inputs[1:]:
-            if value is None or constant(value) is not None:
-                continue
-            facts = self._facts.get(value, NO_FACTS)
-            if facts.data is not None:
+            facts = self._facts_of(value)
+            if facts.data is not None and value is not None and constant(value) is None:
                 value.set_constant(facts.element, facts.data)
         if id(node) in self._incomplete_splits:
             yield onnxruntime_defects.OUTPUT_LEFT_OUT, "defect", ""
@@ -353,7 +346,8 @@ class _Checker:
         The findings are those where onnxruntime places the node; see `adapt_to_placement`.
         """
         for defect in defects:
-            for adapted in adapt_to_placement(node, (defect,), lambda value: value.dtype, sizes_of):
+            adapted = adapt_to_placement(node, defect, lambda value: value.dtype, sizes_of)
+            if adapted is not None:
                 detail = self._describe_fusion(node) if adapted.kind != defect.kind else ""
                 yield replace(adapted, kind=defect.kind), adapted.kind, detail
             for report in _WITH_REPORTS.get(defect.id, ()):
@@ -377,9 +371,9 @@ def _data_of(node: Node) -> Value:
     return data
 
 
-def _body_input_sizes(loop: Node) -> list[Sizes | None]:
-    """Return the sizes of each input of the body of a Loop; None if the rank is open."""
-    return [sizes_of(value) for body in graphs_in(loop) for value in body.inputs]
+def _body_inputs(node: Node) -> list[Value]:
+    """Return the inputs of the bodies of a node."""
+    return [value for body in graphs_in(node) for value in body.inputs]
 
 
 def _check_computed_parameters(node: Node) -> _Findings:

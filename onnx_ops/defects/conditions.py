@@ -210,6 +210,12 @@ def find_readers(value: ValueView, op_type: str) -> Iterator[tuple[Any, Any]]:
                 same_values.append(node.outputs[0])
 
 
+def known_elements(value: Value, find_elements: Callable[[Value], Array | None]) -> Array | None:
+    """Return the elements of a short constant, or else the inferred elements of a value; see `reshape_entries`."""
+    elements = read_elements(value, MAX_AXES)
+    return find_elements(value) if elements is None else elements
+
+
 def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]) -> list[Value | int]:
     """Return the target of a Reshape as a list of integers and of values that are computed at run time.
 
@@ -226,9 +232,7 @@ def reshape_entries(shape: Value, find_elements: Callable[[Value], Array | None]
     for operand in operands:
         if operand is None:
             return []
-        elements = read_elements(operand, MAX_AXES)
-        if elements is None:
-            elements = find_elements(operand)  # type: ignore[arg-type]  # an operand is a value of the same view
+        elements = known_elements(operand, find_elements)  # type: ignore[arg-type]  # a value of the same view
         target += [operand] if elements is None else [int(element) for element in elements.flat]  # type: ignore[list-item]
     return target
 

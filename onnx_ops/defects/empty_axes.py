@@ -25,8 +25,7 @@ def find_fused_transposes(matmul: NodeView, opset: int) -> Iterator[tuple[str, V
         InvalidSlice, DynamicSlice: A perm is not a list of integers or not known.
     """
     operands = [value for value in matmul.inputs if value is not None]
-    operand_sizes = [sizes_of(value) for value in operands]
-    ranks = {None if sizes is None else len(sizes) for sizes in operand_sizes}
+    ranks = {None if (sizes := sizes_of(value)) is None else len(sizes) for value in operands}
     for value in operands:
         kind, data = "", value
         # MatMul below opset 9 is not fused. The CPU provider has a kernel for fused nodes of these types only.

@@ -6,7 +6,7 @@ on, only MatMulInteger and QLinearMatMul are wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from onnx_ops.defects.empty_axes import find_einsum_divisors, find_fused_transposes
@@ -46,27 +46,32 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         size = open_sizes.size_of(value, axis)
         return None if isinstance(size, str) and open_sizes.may_decide(size, node) else size
 
+    if node.op_type == "Einsum":
+        yield from _combine((defects.EINSUM_OF_EMPTY, size_of(*axis), _CRASH) for axis in find_einsum_divisors(node))
+        return
     tensors = [
         [] if value is None else [size_of(value, axis) for axis in range(len(value.shape or ()))]
         for value in node.inputs
     ]
-    effects: list[Effect] = []
     if node.op_type == "Concat":
         yield from _check_concat(tensors, read_int(node, "axis", 1))
-    elif node.op_type == "Einsum":
-        effects += [(defects.EINSUM_OF_EMPTY, size_of(*axis), _CRASH) for axis in find_einsum_divisors(node)]
-    else:
-        fused = [*find_fused_transposes(node, opset)] if node.op_type == "MatMul" else []
-        # onnxruntime divides by the size of an axis that a fused Transpose moves behind all batch axes.
-        moved = [data for kind, data in fused if kind == "batch"]
-        effects += [(defects.TRANSPOSED_EMPTY_AXIS, size_of(data, 0), _CRASH) for data in moved]
-        left, right = (tensors[index] for index in MATMULS[node.op_type])
-        if left and right:
-            has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
-            effects += find_product_effects(left, right, has_integers, [kind for kind, _ in fused])
-            terms = _find_empty_sum(left, right)
-            if node.op_type != "MatMul" and not _is_product_empty(left, right, terms):
-                effects.append((defects.EMPTY_INTEGER_SUM, terms, _UNWRITTEN))
+        return
+    fused = [*find_fused_transposes(node, opset)] if node.op_type == "MatMul" else []
+    # onnxruntime divides by the size of an axis that a fused Transpose moves behind all batch axes.
+    moved = [size_of(data, 0) for kind, data in fused if kind == "batch"]
+    effects: list[Effect] = [(defects.TRANSPOSED_EMPTY_AXIS, size, _CRASH) for size in moved]
+    left, right = (tensors[index] for index in MATMULS[node.op_type])
+    if left and right:
+        has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
+        effects += find_product_effects(left, right, has_integers, [kind for kind, _ in fused])
+        terms = _find_empty_sum(left, right)
+        if node.op_type != "MatMul" and not _is_product_empty(left, right, terms):
+            effects.append((defects.EMPTY_INTEGER_SUM, terms, _UNWRITTEN))
+    yield from _combine(effects)
+
+
+def _combine(effects: Iterable[Effect]) -> Iterator[tuple[Defect, Kind, str]]:
+    """Yield one finding for all effects of the same defect and behavior. Leave out effects of unknown sizes."""
     sizes_by_effect: dict[tuple[Defect, str], list[Dim]] = {}
     for defect, size, effect in effects:
         sizes_by_effect.setdefault((defect, effect), []).append(size)

@@ -17,6 +17,10 @@ from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_DML
 from sliceport.defects.onnxruntime import EINSUM_OF_NO_MATMUL, ONE_PART_GATES_ANOTHER
 
+DtypeOf = Callable[[Any], IntEnum | None]
+"""A function that returns the element type of a value; None if it is not known."""
+SizesOf = Callable[[Any], Sizes | None]
+"""A function that returns the sizes of a value; None if the rank is open."""
 _MAX_CONSTANT = 100
 """The most elements of a constant that a node on the CPU may read."""
 _KEPT_TYPES = ("FLOAT16", "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ")
@@ -34,39 +38,28 @@ _SHOWS_IF_FUSED = {ONE_PART_GATES_ANOTHER.id: True, EINSUM_OF_NO_MATMUL.id: Fals
 """For each defect that depends on it: whether it shows in a fused node. All sizes of a fused node are fixed."""
 
 
-def adapt_to_placement(
-    node: Any,
-    defects: tuple[Defect, ...],
-    dtype_of: Callable[[Any], IntEnum | None],
-    sizes_of: Callable[[Any], Sizes | None],
-) -> tuple[Defect, ...]:
-    """Return defects of a node as they show where onnxruntime places the node.
+def adapt_to_placement(node: Any, defect: Defect, dtype_of: DtypeOf, sizes_of: SizesOf) -> Defect | None:
+    """Return a defect of a node as it shows where onnxruntime places the node.
 
-    If the DirectML provider leaves the node to the CPU, defects lose their divergence on the provider. Those without
-    another divergence are left out. A defect gets the kind "fragile" if it does not show for the sizes that are fixed.
+    If the DirectML provider leaves the node to the CPU, the defect loses its divergence on the provider; return None if
+    it has no other one. A defect gets the kind "fragile" if it does not show for the sizes that are fixed.
 
     Args:
         node: The node.
-        defects: The defects that it triggers on some engine.
-        dtype_of: A function that returns the element type of a value; None if it is not known.
-        sizes_of: A function that returns the sizes of a value; None if the rank is open.
+        defect: A defect that it triggers on some engine.
+        dtype_of: See `DtypeOf`.
+        sizes_of: See `SizesOf`.
     """
-    if not any(ONNXRUNTIME_DML in defect.engines for defect in defects):
-        return defects
+    if ONNXRUNTIME_DML not in defect.engines:
+        return defect
     if _is_left_to_cpu(node, dtype_of):
-        others = [[each for each in defect.divergences if each.engine != ONNXRUNTIME_DML] for defect in defects]
-        pairs = zip(defects, others, strict=True)
-        return tuple([replace(defect, divergences=tuple(kept)) for defect, kept in pairs if kept])
+        others = tuple([each for each in defect.divergences if each.engine != ONNXRUNTIME_DML])
+        return replace(defect, divergences=others) if others else None
     is_fused = all(static_sizes(sizes_of(value)) is not None for value in node.inputs if value is not None)
-    return tuple(
-        [
-            replace(defect, kind="fragile") if _SHOWS_IF_FUSED.get(defect.id, is_fused) != is_fused else defect
-            for defect in defects
-        ]
-    )
+    return replace(defect, kind="fragile") if _SHOWS_IF_FUSED.get(defect.id, is_fused) != is_fused else defect
 
 
-def _is_left_to_cpu(node: Any, dtype_of: Callable[[Any], IntEnum | None]) -> bool:
+def _is_left_to_cpu(node: Any, dtype_of: DtypeOf) -> bool:
     """Return whether a node reads only sizes, small constants and graph inputs, or values that such nodes compute."""
     is_on_cpu: dict[int, bool] = {}
     pending = [node]  # a stack instead of recursion, because a chain of nodes may be long
@@ -78,14 +71,12 @@ def _is_left_to_cpu(node: Any, dtype_of: Callable[[Any], IntEnum | None]) -> boo
         if undecided and all(is_on_cpu.get(id(each), True) for each in computing):
             pending.append(undecided[0])
         else:
-            is_on_cpu[id(current)] = (
-                bool(producers) and not undecided and all(is_on_cpu[id(each)] for each in computing)
-            )
+            is_on_cpu[id(current)] = bool(producers) and all(is_on_cpu.get(id(each), False) for each in computing)
             pending.pop()
     return is_on_cpu[id(node)]
 
 
-def _list_producers(node: Any, dtype_of: Callable[[Any], IntEnum | None]) -> list[Any] | None:
+def _list_producers(node: Any, dtype_of: DtypeOf) -> list[Any] | None:
     """Return the nodes that compute the inputs of a node. Return None if an input keeps the node on the provider."""
     producers = []
     for index, value in enumerate(node.inputs):

@@ -125,22 +125,26 @@ def find_misdeclared(first: Evidence, propagate: Callable[[Mapping[str, int]], E
         # Sizes with different symbols may have to be equal.
         trial = try_sizes({}, _EQUAL_SIZE)
         doubtful = doubtful & trial.unconfirmed
-    contradicted = trial.contradicted
-    # If the model does not run at the sizes that the user has given, these sizes may be wrong, not the declared ones.
-    is_reported = bool(symbols) or (first.is_bound and not trial.has_failed)  # false in the cases 1 and 2
-    fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
-    if symbols and not contradicted:
+    if not trial.contradicted:
         # At size 1, a slice may select less than at larger sizes. Numbers that are wrong only at 1 or at `_LARGE_SIZE`
         # are not reported (case 3), because the model may not be made for these sizes.
-        doubtful = doubtful or try_sizes({}, 1).contradicted or try_sizes({}, _LARGE_SIZE).contradicted
-    elif trial.has_failed and fixed_sizes:
-        at_declared = try_sizes(fixed_sizes)
-        if not (at_declared.contradicted or at_declared.has_failed):
-            # The model runs at the declared sizes. Some exporters fix a size and leave its symbol in the inputs. Then
-            # the model fails at any other size, and the declared numbers are right (case 4). They are not reported, but
-            # also not used, because the symbol in the inputs stays open.
-            is_reported = not try_sizes({symbol: size + 1 for symbol, size in fixed_sizes.items()}).has_failed
-    if contradicted and (symbols or first.is_bound):
-        # The inputs may have been changed after the export, so the numbers of custom operators may be wrong, too.
-        return Trust.NONE, contradicted if is_reported else set()
-    return Trust.CUSTOM if doubtful else Trust.ALL, set()
+        is_doubtful = doubtful or any(try_sizes({}, size).contradicted for size in (1, _LARGE_SIZE) if symbols)
+        return Trust.CUSTOM if is_doubtful else Trust.ALL, set()
+    if not symbols and not first.is_bound:
+        return Trust.CUSTOM, set()  # case 1
+    fixed_sizes = {symbol: size for symbol, size in first.fixed_sizes.items() if symbol in symbols}
+    # Without symbols, the sizes that the user has given may be wrong, not the declared ones (case 2).
+    is_exempt = trial.has_failed and (not symbols or _runs_only_at(fixed_sizes, try_sizes))  # cases 2 and 4
+    # The inputs may have been changed after the export, so the numbers of custom operators may be wrong, too.
+    return Trust.NONE, set() if is_exempt else trial.contradicted
+
+
+def _runs_only_at(sizes: Mapping[str, int], try_sizes: Callable[[Mapping[str, int]], Evidence]) -> bool:
+    """Return whether a model runs at these sizes of its symbols, but not if each of them is larger by 1.
+
+    Some exporters fix a size and leave its symbol in the inputs. Then the model fails at any other size, and the
+    declared numbers are right. They are not used all the same, because the symbol in the inputs stays open.
+    """
+    if not sizes or (at_sizes := try_sizes(sizes)).contradicted or at_sizes.has_failed:
+        return False
+    return try_sizes({symbol: size + 1 for symbol, size in sizes.items()}).has_failed

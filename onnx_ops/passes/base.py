@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -12,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_ops.defects.placement import adapt_to_placement
 from onnx_ops.model.cached_read import caching_reads
-from onnx_ops.model.nodes import has_valid_arity, is_strided_slice, is_valid_operator, node_name
+from onnx_ops.model.nodes import SLICING, has_valid_arity, is_strided_slice, is_valid_operator, node_name
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
 from onnx_ops.passes.analysis import Analysis
@@ -35,7 +36,7 @@ from onnx_ops.passes.outcome import SKIPS, Skip, Skipped
 from onnx_ops.passes.reshape_fusion import WOULD_FAIL, would_fail
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.defects.defect import Defect
-from sliceport.hardening import NOTHING, Change
+from sliceport.hardening import NOTHING, Change, Hardening
 from sliceport.wording import count_of
 
 T = TypeVar("T")
@@ -133,7 +134,8 @@ class SlicingPass(ir.passes.InPlacePass):
 
     def on_directml(self, node: ir.Node, defects: tuple[Defect, ...]) -> tuple[Defect, ...]:
         """Return the defects of a node as they show where onnxruntime places it; see `adapt_to_placement`."""
-        return adapt_to_placement(node, defects, self.value_info.dtype, self.sizes)
+        adapted = [adapt_to_placement(node, defect, self.value_info.dtype, self.sizes) for defect in defects]
+        return tuple([defect for defect in adapted if defect is not None])
 
     def set_value_info(self, value: ir.Value, data: ir.Value, sizes: Sizes | None, sibling: ir.Value) -> None:
         """Set the name, type and sizes of a new value. Record its type and sizes in `value_info`.
@@ -363,3 +365,16 @@ def run_until_stable(passes: Sequence[SlicingPass], analysis: Analysis) -> list[
     for slicing_pass, changes in zip(passes, all_changes, strict=True):
         changes += [change for change in slicing_pass.changes if change.replacement is None]
     return all_changes
+
+
+def harden_by(model: ir.Model, passes: Sequence[SlicingPass], report: Hardening) -> Hardening:
+    """Run passes until none of them changes the model any more, and complete the report of a model without nodes.
+
+    Raises:
+        ModelError: The model is not well-formed.
+    """
+    with ready_for_passes(model):
+        analysis = Analysis(model)
+        nodes, invalid = len(analysis.nodes_of(*SLICING)), tuple(analysis.value_info.list_invalid())
+        changes = tuple(chain.from_iterable(run_until_stable(passes, analysis)))
+    return replace(report, nodes=nodes, changes=changes, invalid=invalid)

@@ -22,6 +22,15 @@ AXES_INPUT_OPSET = 13
 """The first operator set whose Squeeze, Unsqueeze and ReduceSum have their axes as an input."""
 
 
+class NodeList(list[ir.Node]):
+    """New nodes, in the order of the graph."""
+
+    def add(self, *nodes: ir.Node) -> ir.Value:
+        """Append nodes, and return the first output of the last one."""
+        self += nodes
+        return nodes[-1].outputs[0]
+
+
 def build_constant(values: Sequence[int] | int) -> ir.Node:
     """Return a Constant node of a list of int64 or of one int64 scalar. Its output gets a unique name later."""
     node = build_tensor_constant(ir.Tensor(np.array(values, np.int64), dtype=ir.DataType.INT64))

@@ -83,27 +83,33 @@ class ValueInfo:
         the call leaves out. `facts` holds the facts about each copy. The value is misdeclared or resized if one of its
         copies is.
         """
-        elements = {None if copy is None else copy.element for copy in copies}
-        element = elements.pop() if len(elements) == 1 else None
+        element = _common([None if copy is None else copy.element for copy in copies])
         if value.type is not None and not isinstance(value.type, ir.TensorType):
             self.types[value] = value.type
         elif element is not None:
             self.types[value] = ir.TensorType(ir.DataType(element))
-        shapes = [copy.shape for copy in copies if copy is not None and copy.shape is not None]
-        if len(shapes) == len(copies) and len(set(map(len, shapes))) == 1:
-            self.dims[value] = list(zip(*map(dims_of, shapes), strict=True))
-            common = [axis[0] if len(set(axis)) == 1 else None for axis in self.dims[value]]
-            self.sizes[value] = tuple([size if isinstance(size, int) else None for size in common])
+        dims = [dims for copy in copies if copy is not None and (dims := dims_of(copy.shape)) is not None]
+        if len(dims) == len(copies) and len(set(map(len, dims))) == 1:
+            self.dims[value] = list(zip(*dims, strict=True))
+            sizes = map(_common, self.dims[value])
+            self.sizes[value] = tuple([size if isinstance(size, int) else None for size in sizes])
         if any(each.is_misdeclared for each in facts):
             self.misdeclared.add(value)
         if any(each.is_resized for each in facts):
             self.resized.add(value)
         first = facts[0]
-        if first.data is not None and all(
-            other.data is not None and other.element == first.element and np.array_equal(first.data, other.data)
-            for other in facts[1:]
-        ):
+        if first.data is not None and all(_has_elements(other, first.element, first.data) for other in facts[1:]):
             self.constants[value] = first
+
+
+def _common(items: Sequence[Any]) -> Any:
+    """Return the first of `items` if all are equal, else None."""
+    return items[0] if len(set(items)) == 1 else None
+
+
+def _has_elements(facts: Facts, element: int, data: Array) -> bool:
+    """Return whether the inferred elements of a value are these."""
+    return facts.data is not None and facts.element == element and np.array_equal(facts.data, data)
 
 
 def infer_value_info(model: ir.Model, *, folding: bool = False) -> ValueInfo:

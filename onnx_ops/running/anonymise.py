@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,7 @@ def anonymise(proto: onnx.ModelProto, seed: int, *, data_folder: str, has_random
     The copy itself contains its random weights. All other tensors of external data files stay in these files, which are
     in `data_folder`.
     """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(proto)
+    copy = deepcopy(proto)
     random = np.random.default_rng(seed)
     nodes = list(all_nodes(copy.graph, *copy.functions))
     parameters = {name for node in nodes if node.op_type in ("Resize", "Upsample") for name in node.input[1:] if name}

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnx_ir as ir
 
 from onnx_ops.lowering import lower
@@ -21,6 +20,7 @@ from onnx_ops.running.one_node import build_model, element_dtype, output_names
 from onnx_ops.running.runnable import prepare_to_run
 from onnx_ops.running.session import Captured
 from sliceport.arguments import read_input_shapes, read_inputs, read_seed
+from sliceport.defects.engines import ONNXRUNTIME_CPU as REFERENCE
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
 from sliceport.directml.lowered import LoweredNode
 from sliceport.directml.program import Program
@@ -41,7 +41,6 @@ from sliceport.errors import ModelError, model_error
 from sliceport.formats import choose_engines, formats
 from sliceport.slicing.node import Folded
 
-REFERENCE = onnxruntime_cpu.NAME
 _INEXACT = {dtype.name for dtype in ir.DataType if dtype.is_floating_point() or dtype.name.startswith("COMPLEX")}
 """Element types whose values depend on the order of operations."""
 _MAX_RANDOM = 100
@@ -122,9 +121,7 @@ def _compare_in_runs(lowered: LoweredNode, engines: Sequence[Engine], runs: Sequ
 
 def _compare_node(lowered: LoweredNode, engine: Engine, run: ReferenceRun) -> Comparison:
     """Compare a node on one engine, and name known defects that explain a difference or error; see `compare_node`."""
-    model: onnx.ModelProto | None = None
-    if isinstance(engine, NodeEngine):
-        model = build_model(lowered.resolved, output_names(lowered.resolved))
+    model = build_model(lowered.resolved) if isinstance(engine, NodeEngine) else None
     comparison = compare_node(lowered, engine, run, model)
     if comparison.status in ("mismatch", "error"):
         for blamed in (REFERENCE, engine.name):  # Either may be wrong.
@@ -189,7 +186,7 @@ def _capture_alone(lowered: LoweredNode, seed: int) -> dict[str, Captured]:
     shape, random = node.cuts[0].region.input_shape, np.random.default_rng(seed)
     array = random_array(element_dtype(node.element), shape, random, 0, _MAX_RANDOM)
     names = output_names(node)
-    model = onnxruntime_cpu.build_whole_model(build_model(node, names), names)
+    model = onnxruntime_cpu.build_whole_model(build_model(node), names)
     try:
         captured = _capture(onnxruntime_cpu.side().run(model, {"data": array}))
     except RunFailed as failed:
@@ -216,8 +213,6 @@ def _compare_constants(lowered: LoweredNode, values: Mapping[str, TensorBytes]) 
     for name, data in folded:
         computed = bytes(values[name].data)
         if computed != data:
-            message = (
-                f"{node.label}: output {name!r} was folded to {data.hex()}, but {REFERENCE} computes {computed.hex()}."
-            )
-            return Comparison(lowered, "folding", "mismatch", message)
+            problem = f"output {name!r} was folded to {data.hex()}, but {REFERENCE} computes {computed.hex()}"
+            return Comparison(lowered, "folding", "mismatch", f"{node.label}: {problem}.")
     return Comparison(lowered, "folding", "equal", "", sum(len(data) for _, data in folded))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import onnx
 
 from onnx_ops.model.domains import STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN
@@ -17,15 +19,13 @@ def leave_out_custom_nodes(checked: CheckedModel) -> CheckedModel | None:
     graph = checked.proto.graph
     domains = {*STANDARD_DOMAINS, STRIDED_SLICE_DOMAIN}
     functions = {(function.domain, function.name) for function in checked.proto.functions}
-    custom = [
-        node for node in graph.node if node.domain not in domains and (node.domain, node.op_type) not in functions
-    ]
+    others = [node for node in graph.node if node.domain not in domains]
+    custom = [node for node in others if (node.domain, node.op_type) not in functions]
     types = {value.name: value.type for value in (*graph.value_info, *graph.output)}
     written = sorted(name for node in custom for name in node.output if name)
     if not custom or not types.keys() >= set(written):
         return None
-    proto = onnx.ModelProto()
-    proto.CopyFrom(checked.proto)
+    proto = deepcopy(checked.proto)
     # The change of the model may have renamed the inputs of custom nodes, so their copies are named after the outputs.
     read = {f"{node.output[0]}, input {i}": name for node in custom for i, name in enumerate(node.input) if name}
     for node in custom:

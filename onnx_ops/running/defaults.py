@@ -41,9 +41,6 @@ def run_with_other_values(
 
     Returns:
         The run, or None if no default was replaced; and at most one sentence, about the defaults that were kept.
-
-    Raises:
-        MissingExtra, UsageError, ChildLost: See `Side.run`.
     """
     defaults = {
         value.name or "": value.const_value

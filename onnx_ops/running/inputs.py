@@ -74,7 +74,8 @@ def make_inputs(
                 raise UsageError(f"input {name!r} is not a tensor; models with such inputs cannot be compared.")
             with data_closed(model):
                 uses = _read_uses(value, all_shapes, sizes)
-            declared.append(DeclaredInput(name, _dtype_of(value), dims_of(value.shape), **uses))
+            dtype = None if value.dtype in (None, ir.DataType.UNDEFINED) else np.dtype(value.dtype.numpy())
+            declared.append(DeclaredInput(name, dtype, dims_of(value.shape), **uses))
     # Sizes may be given for outputs of nodes too, see `bind_shapes`.
     computed_names = {output.name or "" for node in model.graph for output in node.outputs} if shapes else set()
     names_with_shapes = computed_names | {value.name or "" for value in model.graph.inputs}
@@ -86,11 +87,6 @@ def make_inputs(
         bind_shapes(view, all_shapes)
         infer_shapes(view, all_shapes)
     return arrays
-
-
-def _dtype_of(value: ir.Value) -> np.dtype[Any] | None:
-    """Return the type of a value's elements in NumPy or ml_dtypes. Return None if the model does not declare it."""
-    return None if value.dtype in (None, ir.DataType.UNDEFINED) else np.dtype(value.dtype.numpy())
 
 
 def list_replaceable_inputs(model: ir.Model) -> list[ir.Value]:
@@ -147,10 +143,6 @@ def _list_bounds(node: ir.Node, position: int, dims: Sequence[int | None]) -> li
         node: The node.
         position: The position of the input.
         dims: The sizes of the first input, None for each unknown one.
-
-    Raises:
-        InvalidSlice, DynamicSlice: An attribute is not valid or not known.
-        IndexError: The node has an axis that its input lacks.
     """
     kind = node.op_type
     axes: Sequence[int] = ()

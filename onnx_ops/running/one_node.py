@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,21 +25,20 @@ def output_names(node: Resolved) -> list[str]:
     return [f"out{i}" for i in range(len(node.cuts))]
 
 
-def build_model(node: Resolved, outputs: Sequence[str]) -> onnx.ModelProto:
-    """Build a model of one node, a Slice-13, Split-13 or ov_ext::StridedSlice that reads `data` and writes `outputs`.
+def build_model(node: Resolved) -> onnx.ModelProto:
+    """Build a model of one node, a Slice-13, Split-13 or ov_ext::StridedSlice that reads `data`; see `output_names`.
 
     The model of an ov_ext::StridedSlice contains the operator's function. The shapes are those of the node's Regions.
     """
-    node_proto, constants = _make_node(node, list(outputs))
+    names = output_names(node)
+    node_proto, constants = _make_node(node, names)
+    make_info = onnx.helper.make_tensor_value_info
     element = ir.DataType[node.element].value
     graph = onnx.helper.make_graph(
         [node_proto],
         "one_node",
-        [onnx.helper.make_tensor_value_info("data", element, list(node.cuts[0].region.input_shape))],
-        [
-            onnx.helper.make_tensor_value_info(name, element, list(cut.region.output_shape))
-            for name, cut in zip(outputs, node.cuts, strict=True)
-        ],
+        [make_info("data", element, node.cuts[0].region.input_shape)],
+        [make_info(name, element, cut.region.output_shape) for name, cut in zip(names, node.cuts, strict=True)],
         [onnx.numpy_helper.from_array(np.array(values, np.int64), name) for name, values in constants.items()],
     )
     if not node_proto.domain:  # a standard operator

@@ -8,26 +8,25 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from onnx_ops.defects.checking import check
-from onnx_ops.model.declared import declared_shapes
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.external_data import describe_data_files, load_whole
 from onnx_ops.model.nodes import RANDOM
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import WRITTEN_NAME, graphs_of
 from onnx_ops.model.read import to_bytes
-from onnx_ops.running.inputs import find_size_factors, make_inputs
-from onnx_ops.running.session import STRING, Captured
+from onnx_ops.running.runnable import Runnable, copy_with_outputs
+from onnx_ops.running.session import STRING, Captured, encode_strings
 from sliceport.checking import NodeFinding
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
-from sliceport.engines.sizes import DeclaredShapes, InputShapes
+from sliceport.engines.sizes import InputShapes
 from sliceport.errors import MissingExtra, ModelError, UsageError
 from sliceport.formats import find_converters
 from sliceport.search.graph import Body, GraphNode, Runner
@@ -61,7 +60,7 @@ expected = read("output", {outputs!r})
 """
 
 
-class OnnxGraph:
+class OnnxGraph(Runnable):
     """The main graph of an ONNX model, or one run of a body of control flow.
 
     Args:
@@ -74,17 +73,15 @@ class OnnxGraph:
     default_against, example_engine = "onnxruntime-cpu:level=none", "onnxruntime-dml"
 
     def __init__(self, proto: onnx.ModelProto, model: ir.Model | None = None, data_folder: str = "") -> None:
+        super().__init__(proto, cast("ir.Model", model), data_folder)
         graph = proto.graph
         # `diff` stores the results of runs by a key that contains this version.
-        self._folder, self._data_version = data_folder, describe_data_files(proto, data_folder) if data_folder else ""
-        self._proto, self._model = proto, model
+        self._data_version = describe_data_files(proto, data_folder) if data_folder else ""
         self._weights = {tensor.name: tensor for tensor in graph.initializer}
         self._constant_nodes = {node.output[0]: node for node in graph.node if _is_constant(node)}
         self._nodes = [node for node in graph.node if not _is_constant(node)]
         self._types = {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
         self._constants = self._weights.keys() | self._constant_nodes.keys()
-        self.inputs: Sequence[str] = [value.name for value in graph.input if value.name not in self._constants]
-        self.outputs: Sequence[str] = list(dict.fromkeys(value.name for value in graph.output))
         self.nodes: Sequence[GraphNode] = [self._to_graph_node(node) for node in self._nodes]
         types = [value.type.tensor_type for value in graph.input]
         is_fixed = [one.HasField("shape") and all(dim.HasField("dim_value") for dim in one.shape.dim) for one in types]
@@ -110,28 +107,15 @@ class OnnxGraph:
             written_name=written_name,
         )
 
-    @property
-    def declared_shapes(self) -> DeclaredShapes:
-        """The declared shapes of `inputs`."""
-        return declared_shapes(self._proto.graph)
-
-    def size_factors(self) -> list[int]:
-        """Return divisors of sizes that the model may need; see `find_size_factors`."""
-        assert self._model is not None
-        return find_size_factors(self._model)
-
     def whole(self) -> WholeModel:
         """Return the whole model, each output once; see `Graph`."""
-        proto = self._proto
+        proto = self.proto
         if len(self.outputs) < len(proto.graph.output):  # an engine that returns outputs by position would repeat them
-            proto = onnx.ModelProto()
-            proto.CopyFrom(self._proto)
-            del proto.graph.output[:]
-            proto.graph.output.extend({value.name: value for value in self._proto.graph.output}.values())
+            proto = copy_with_outputs(proto, {value.name: value for value in proto.graph.output}.values())
         return self._to_whole(proto, self.inputs, self.outputs)
 
     def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
-        data, folder, version = to_bytes(proto, "the model to run"), self._folder, self._data_version
+        data, folder, version = to_bytes(proto, "the model to run"), self.data_folder, self._data_version
         return WholeModel(self.format, data, tuple(inputs), tuple(outputs), data_folder=folder, data_version=version)
 
     def cut(
@@ -152,12 +136,9 @@ class OnnxGraph:
         self._add_constants(proto.graph, read_names)
         proto.graph.node.extend(chosen)
         proto.graph.initializer.extend(to_tensor(name, array) for name, array in constants.items())
-        proto.graph.input.extend(
-            onnx.ValueInfoProto(name=name, type=self._make_value_type(name, array, has_fixed_shapes))
-            for name, array in inputs.items()
-        )
+        proto.graph.input.extend(self._make_infos(inputs, has_fixed_shapes))
         # Engines fold no initializer that a caller may replace, and may know the shapes of inner values only from here.
-        values, graph = {name for node in chosen for name in node.output}.difference(outputs), self._proto.graph
+        values, graph = {name for node in chosen for name in node.output}.difference(outputs), self.proto.graph
         proto.graph.input.extend(each for each in graph.input if each.name in read_names and each.name in self._weights)
         proto.graph.value_info.extend(each for each in graph.value_info if each.name in values)
         proto.graph.output.extend(onnx.ValueInfoProto(name=name, type=self._types.get(name)) for name in outputs)
@@ -165,15 +146,20 @@ class OnnxGraph:
 
     def _empty_model(self) -> onnx.ModelProto:
         """Return a model without nodes, with the IR version, operator sets and functions of this model."""
-        proto = onnx.ModelProto(ir_version=self._proto.ir_version, graph=onnx.GraphProto(name="cut"))
-        proto.opset_import.extend(self._proto.opset_import)
-        proto.functions.extend(self._proto.functions)
+        proto = onnx.ModelProto(ir_version=self.proto.ir_version, graph=onnx.GraphProto(name="cut"))
+        proto.opset_import.extend(self.proto.opset_import)
+        proto.functions.extend(self.proto.functions)
         return proto
 
     def _add_constants(self, graph: onnx.GraphProto, names: Collection[str]) -> None:
         """Add the constants among the values with these names to a graph."""
         graph.node.extend(self._constant_nodes[name] for name in names if name in self._constant_nodes)
         graph.initializer.extend(self._weights[name] for name in names if name in self._weights)
+
+    def _make_infos(self, arrays: Mapping[str, Array], has_fixed_shapes: bool) -> list[onnx.ValueInfoProto]:
+        """Return the inputs of a smaller model; see `_make_value_type`."""
+        types = {name: self._make_value_type(name, array, has_fixed_shapes) for name, array in arrays.items()}
+        return [onnx.ValueInfoProto(name=name, type=type_) for name, type_ in types.items()]
 
     def _make_value_type(self, name: str, array: Array, has_fixed_shapes: bool) -> onnx.TypeProto:
         """Return the type that the value `name` gets as an input or output of a smaller model. `array` is its value.
@@ -193,14 +179,13 @@ class OnnxGraph:
         return onnx.helper.make_tensor_type_proto(element, sizes)
 
     def make_inputs(
-        self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int
+        self, inputs: Mapping[str, Array], shapes: InputShapes, seed: int, attempt: int = 0
     ) -> dict[str, Array]:
         """Return the given arrays, and random ones for the other inputs; see `Graph`.
 
         An array for an input with a default is not returned, but replaces the default in this graph.
         """
-        assert self._model is not None
-        arrays = make_inputs(self._model, shapes, inputs, seed, attempt)
+        arrays = super().make_inputs(inputs, shapes, seed, attempt)
         for name in arrays.keys() & self._weights.keys():
             self._weights[name].CopyFrom(to_tensor(name, arrays.pop(name)))
         return arrays
@@ -249,19 +234,14 @@ class OnnxGraph:
                     return
         elif node_proto.op_type == "Scan" and len(node_proto.input) == len(graphs["body"].input):
             # Scan-8, which has one input more than its body, is left out.
-            yield from self._scan(node_proto, graphs["body"], arguments, values, run)
+            yield from self._scan(node_proto, arguments, values, run)
 
     def _scan(
-        self,
-        node_proto: onnx.NodeProto,
-        graph: onnx.GraphProto,
-        arguments: list[Any],
-        values: Mapping[str, Array],
-        run: Runner,
+        self, node_proto: onnx.NodeProto, arguments: list[Any], values: Mapping[str, Array], run: Runner
     ) -> Iterator[Body]:
         """Yield the first iterations of a Scan; see `bodies`. `arguments` are the states, then the sequences."""
         options = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node_proto.attribute}
-        scan_count = options["num_scan_inputs"]
+        graph, scan_count = options["body"], options["num_scan_inputs"]
         axes = options.get("scan_input_axes") or [0] * scan_count
         backwards = options.get("scan_input_directions") or [0] * scan_count
         carried, sequences = arguments[:-scan_count], arguments[-scan_count:]
@@ -280,7 +260,7 @@ class OnnxGraph:
     def _value_of(self, name: str, values: Mapping[str, Array]) -> Array:
         """Return the value `name`: the elements of a constant, or else the computed array in `values`."""
         if name in self._weights:
-            return Tensor(self._weights[name], self._folder).numpy()
+            return Tensor(self._weights[name], self.data_folder).numpy()
         if name in self._constant_nodes:
             attribute = self._constant_nodes[name].attribute[0]
             value = onnx.helper.get_attribute_value(attribute)
@@ -302,11 +282,8 @@ class OnnxGraph:
         proto.graph.initializer.extend(graph.initializer)
         proto.graph.value_info.extend(graph.value_info)
         proto.graph.output.extend(graph.output)
-        proto.graph.input.extend(
-            onnx.ValueInfoProto(name=name, type=self._make_value_type(name, array, has_fixed_shapes=True))
-            for name, array in arrays.items()
-        )
-        return Body(title, OnnxGraph(proto, data_folder=self._folder), arrays)
+        proto.graph.input.extend(self._make_infos(arrays, has_fixed_shapes=True))
+        return Body(title, OnnxGraph(proto, data_folder=self.data_folder), arrays)
 
     def find_defects(self, nodes: Collection[GraphNode], shapes: InputShapes, engine: str) -> list[Defect]:
         """Return the defects that `check` finds at nodes: those of the engine and of invalid nodes; see `Graph`."""
@@ -321,7 +298,7 @@ class OnnxGraph:
 
     def _check(self, shapes: Mapping[str, Sequence[int]], engines: Sequence[str]) -> list[NodeFinding]:
         """Return the findings about invalid nodes and defects of engines in the whole model."""
-        findings = [*check(self._proto, shapes).nodes]
+        findings = [*check(self.proto, shapes).nodes]
         converters, _ = find_converters("model.onnx", engines.__contains__)
         if converters:  # the engine reads another format, which checks files
             # A model that the engine cannot convert has no defects that can be found.
@@ -380,8 +357,8 @@ class OnnxGraph:
         """Return the same graph with other names, and with random weights if `mode` is "weights"; see `Graph`."""
         from onnx_ops.running.anonymise import anonymise
 
-        proto = anonymise(self._proto, seed, data_folder=self._folder, has_random_weights=mode == "weights")
-        return OnnxGraph(proto, data_folder=self._folder)
+        proto = anonymise(self.proto, seed, data_folder=self.data_folder, has_random_weights=mode == "weights")
+        return OnnxGraph(proto, data_folder=self.data_folder)
 
 
 def _is_constant(node: onnx.NodeProto) -> bool:
@@ -391,8 +368,7 @@ def _is_constant(node: onnx.NodeProto) -> bool:
 def to_tensor(name: str, array: Array) -> onnx.TensorProto:
     """Return an array as a TensorProto. Surrogates in strings become the bytes that they stand for."""
     if array.dtype.kind in "OU":
-        texts = [one if isinstance(one, bytes) else str(one).encode("utf-8", "surrogateescape") for one in array.flat]
-        return onnx.TensorProto(name=name, data_type=STRING, dims=array.shape, string_data=texts)
+        return onnx.TensorProto(name=name, data_type=STRING, dims=array.shape, string_data=encode_strings(array))
     packed = Captured.of(array)
     return onnx.TensorProto(name=name, data_type=packed.element, dims=packed.shape, raw_data=packed.data.tobytes())
 

@@ -15,8 +15,6 @@ from sliceport.engines.side import Side
 from sliceport.errors import MissingExtra
 from sliceport.wording import shorten
 
-__all__ = ["NAME", "build_whole_model", "load", "side", "version"]
-
 
 def load() -> Any:
     """Import onnxruntime and return the module.
@@ -45,9 +43,6 @@ def side(level: str = "none") -> Side:
     Args:
         level: The level of graph optimisation, a key of `session.LEVELS`. By default, optimisation is off, because
             onnxruntime's EliminateSlice removes some Slices with steps.
-
-    Raises:
-        MissingExtra: See `load`.
     """
     load()
     return Side(model_engines()[NAME], {"level": level})

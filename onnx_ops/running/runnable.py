@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +31,7 @@ from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.sandbox.progress import announce
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Runnable:
     """A model that can be run. It is a `ModelToRun`.
 
@@ -38,26 +39,21 @@ class Runnable:
         proto: The model for onnxruntime.
         model: The model in onnx-ir. It has the same inputs and initializers.
         data_folder: The folder in which its external data files are; empty for a model in memory without such files.
+        inputs: The names of the inputs without an initializer.
+        outputs: The names of the outputs of `proto`, each once.
+        declared_shapes: The declared shapes of the inputs without an initializer.
     """
 
     proto: onnx.ModelProto
     model: ir.Model
     data_folder: str = ""
 
-    @property
-    def inputs(self) -> list[str]:
-        """The names of the inputs without an initializer."""
-        return [value.name or "" for value in self.model.graph.inputs if not value.is_initializer()]
-
-    @property
-    def outputs(self) -> list[str]:
-        """The names of the outputs of `proto`, each once."""
-        return list(dict.fromkeys(output.name for output in self.proto.graph.output))
-
-    @property
-    def declared_shapes(self) -> DeclaredShapes:
-        """The declared shapes of the inputs without an initializer."""
-        return declared_shapes(self.proto.graph)
+    def __post_init__(self) -> None:
+        graph = self.proto.graph
+        defaults = {tensor.name for tensor in graph.initializer}
+        self.inputs: Sequence[str] = [value.name for value in graph.input if value.name not in defaults]
+        self.outputs: Sequence[str] = list(dict.fromkeys(output.name for output in graph.output))
+        self.declared_shapes: DeclaredShapes = declared_shapes(graph)
 
     def size_factors(self) -> list[int]:
         """Return divisors of sizes that the model may need; see `find_size_factors`."""
@@ -75,11 +71,15 @@ class Runnable:
 
     def with_outputs(self, names: Sequence[str]) -> Runnable:
         """Return the model with these values of the main graph as its outputs, in place of its own."""
-        observed = onnx.ModelProto()
-        observed.CopyFrom(self.proto)
-        del observed.graph.output[:]
-        observed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-        return replace(self, proto=observed)
+        return replace(self, proto=copy_with_outputs(self.proto, [onnx.ValueInfoProto(name=name) for name in names]))
+
+
+def copy_with_outputs(proto: onnx.ModelProto, outputs: Iterable[onnx.ValueInfoProto]) -> onnx.ModelProto:
+    """Return a copy of a model with other outputs."""
+    changed = deepcopy(proto)
+    del changed.graph.output[:]
+    changed.graph.output.extend(outputs)
+    return changed
 
 
 def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
@@ -96,7 +96,6 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
-        UsageError: See `embed_function`.
     """
     model = to_ir(checked, inlines=inlines)
     is_changed = bool(name_left_out_outputs(model))
@@ -107,8 +106,7 @@ def prepare_to_run(checked: CheckedModel, *, inlines: bool = False) -> Runnable:
     is_changed |= embed_function(model)
     proto = serialize(model) if is_changed else checked.proto
     if checked.findings.data_files and not is_changed:  # Loading the tensors must not change the given model.
-        proto = onnx.ModelProto()
-        proto.CopyFrom(checked.proto)
+        proto = deepcopy(checked.proto)
     with path_in_errors(checked.path):
         load_small_tensors(proto, checked.base_dir)
     return Runnable(proto, model, checked.base_dir)
@@ -126,7 +124,6 @@ def read_complete_model(model: Any, data_folder: str | os.PathLike[str] | None =
 
     Raises:
         ModelError: The model or its data cannot be read, or a function cannot be inlined.
-        UsageError: See `read_any` and `embed_function`.
     """
     checked = _leave_out_zip_maps(read_any(model) if data_folder is None else read_checked(model, data_folder))
     complete = to_ir(checked, inlines=True)
@@ -157,8 +154,7 @@ def _leave_out_zip_maps(checked: CheckedModel) -> CheckedModel:
     zip_maps = [node for node in zip_maps if len(node.input) == len(node.output) == 1 and node.output[0] in outputs]
     if not zip_maps:
         return checked
-    proto = onnx.ModelProto()
-    proto.CopyFrom(checked.proto)
+    proto = deepcopy(checked.proto)
     for node in zip_maps:
         (source,), (name,) = node.input, node.output
         for output in [each for each in proto.graph.output if each.name == name]:

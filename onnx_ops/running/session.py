@@ -13,6 +13,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from types import NoneType
 from typing import Any
 
@@ -221,21 +222,18 @@ def _from_ort(value: Any) -> npt.NDArray[Any]:
     return Captured(np.frombuffer(data, np.uint8), tuple(value.shape()), value.element_type()).array()
 
 
+def encode_strings(array: npt.NDArray[Any]) -> list[bytes]:
+    """Return strings, or bytes, as bytes. Surrogates stand for bytes that are not UTF-8, which ONNX allows."""
+    return [text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape") for text in array.flat]
+
+
 def _pack_strings(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    parts = []
-    # Strings in ONNX may be bytes that are not UTF-8. Surrogates preserve such bytes.
-    for text in array.reshape(-1).tolist():
-        data = text if isinstance(text, bytes) else str(text).encode("utf-8", "surrogateescape")
-        parts += [_LENGTH.pack(len(data)), data]
-    return np.frombuffer(b"".join(parts), np.uint8)
+    packed = [_LENGTH.pack(len(data)) + data for data in encode_strings(array)]
+    return np.frombuffer(b"".join(packed), np.uint8)
 
 
 def _unpack_strings(data: npt.NDArray[np.uint8]) -> list[str]:
-    # Surrogates stand for bytes that are not UTF-8.
-    texts, packed, end = [], data.tobytes(), 0
-    while end < len(packed):
-        (size,) = _LENGTH.unpack_from(packed, end)
-        start = end + _LENGTH.size
-        end = start + size
-        texts.append(packed[start:end].decode("utf-8", "surrogateescape"))
+    texts, packed = [], BytesIO(data.tobytes())
+    while length := packed.read(_LENGTH.size):
+        texts.append(packed.read(*_LENGTH.unpack(length)).decode("utf-8", "surrogateescape"))
     return texts

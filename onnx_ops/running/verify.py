@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import onnx
-import onnx_ir as ir
 
 from onnx_ops.infer.exact import MOVING
-from onnx_ops.model.io import write_model
-from onnx_ops.model.read import CheckedModel, read_any, read_checked
+from onnx_ops.model.read import read_any, read_checked
 from onnx_ops.running import onnxruntime_cpu
 from onnx_ops.running.custom_nodes import leave_out_custom_nodes
 from onnx_ops.running.defaults import run_with_other_values
@@ -27,9 +24,8 @@ from sliceport.errors import ModelError
 from sliceport.search.diff import name_deciding_node
 from sliceport.search.graph import find_ancestors, find_static_values, only_moves
 from sliceport.verdict.difference import EXACT, Tolerance, rounding_tolerance_of, tolerance_of
-from sliceport.verdict.verification import Trial, Verification, Verifier, verify_or_refuse
+from sliceport.verdict.verification import Trial, Verification, Verifier
 
-VerificationT = TypeVar("VerificationT", bound=Verification)
 OPTIMIZED = "on onnxruntime's CPU provider with graph optimisation"
 UNOPTIMIZED = "on onnxruntime's CPU provider without graph optimisation"
 _HALVES = {onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}
@@ -41,33 +37,6 @@ _WITHOUT_CUSTOM_NODES = (
 )
 _EQUAL = "all outputs are bit-equal on onnxruntime's CPU provider"
 _EQUAL_UP_TO_ROUNDING = "all outputs are equal on onnxruntime's CPU provider, floats up to rounding"
-
-
-def write_verified(
-    model: ir.Model,
-    path: str | os.PathLike[str],
-    verify: Callable[..., VerificationT],
-    *,
-    source: CheckedModel,
-    overwrite: bool = False,
-    **options: Any,
-) -> VerificationT:
-    """Write a model, keep the file only if it passes a verification, and return the verification.
-
-    `verify` is `verify_rewriting` or a similar function. It compares the original model, `source`, with the new file.
-
-    Raises:
-        UsageError, ModelError: See `write_model`.
-        NotVerified: The verification came to no result, so the file was not kept.
-    """
-    results: list[VerificationT] = []  # a list, because `accept` returns only whether to keep the file
-
-    def accept(file: Path, data_folder: Path) -> bool:
-        results.append(verify_or_refuse(lambda: verify(source, file, data_folder=data_folder, **options)))
-        return results[0].is_equal
-
-    write_model(model, path, overwrite=overwrite, accept=accept)
-    return results[0]
 
 
 def verify_rewriting(
@@ -126,17 +95,11 @@ def verify_rewriting(
     try:
         runs = verifier.make_runs(shapes, given, seed, tries_empty=True)
     except ModelError:
-        part_before, part_after = map(leave_out_custom_nodes, checked)
-        if part_before is None or part_after is None:
+        pair = [leave_out_custom_nodes(each) for each in checked]
+        if None in pair:
             raise
         result = verify_rewriting(
-            part_before,
-            part_after,
-            input_shapes=input_shapes,
-            inputs=inputs,
-            seed=seed,
-            accepts_rounding=accepts_rounding,
-            target=target,
+            *pair, input_shapes=input_shapes, inputs=inputs, seed=seed, accepts_rounding=accepts_rounding, target=target
         )
         return replace(result, notes=(_WITHOUT_CUSTOM_NODES, *result.notes))
     other_run, notes = run_with_other_values(original, reference, runs[0].inputs)
@@ -185,9 +148,7 @@ def _find_half_precision(proto: onnx.ModelProto) -> set[str]:
     halves = {tensor.name for tensor in proto.graph.initializer if tensor.data_type in _HALVES}
     halves |= {value.name for value in proto.graph.input if value.type.tensor_type.elem_type in _HALVES}
     for node in proto.graph.node:
-        types = [
-            one.t.data_type if one.HasField("t") else one.i for one in node.attribute if one.name in ("to", "value")
-        ]
+        types = [one.t.data_type or one.i for one in node.attribute if one.name in ("to", "value")]
         reads_halves, is_cast = not halves.isdisjoint(node.input), node.op_type == "Cast"
         if not _HALVES.isdisjoint(types) or (reads_halves and not is_cast):
             halves.update(node.output)
@@ -218,15 +179,10 @@ def _compare_interfaces(original: Runnable, rewritten: Runnable) -> tuple[Failur
 
     Return a tuple of at most one difference: in the inputs or, if these agree, in the outputs.
     """
-
-    def inputs(runnable: Runnable) -> list[tuple[str, int]]:
-        return [(value.name, value.type.tensor_type.elem_type) for value in runnable.proto.graph.input]
-
-    def outputs(runnable: Runnable) -> list[str]:
-        return [value.name for value in runnable.proto.graph.output]
-
-    for kind, listed in (("inputs", inputs), ("outputs", outputs)):
-        old, new = listed(original), listed(rewritten)
+    graphs = original.proto.graph, rewritten.proto.graph
+    inputs = [[(value.name, value.type.tensor_type.elem_type) for value in graph.input] for graph in graphs]
+    outputs = [[value.name for value in graph.output] for graph in graphs]
+    for kind, (old, new) in (("inputs", inputs), ("outputs", outputs)):
         if old != new:
             return (Failure("structure", "", f"the rewritten model has {kind} {new} instead of {old}."),)
     return ()

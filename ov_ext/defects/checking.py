@@ -12,9 +12,9 @@ from openvino.op.util import ConcatOutputDescription, MergedInputDescription, Sl
 from ov_ext.defects.conditions import BuiltInNode, find_defects, find_split_defects
 from ov_ext.model.files import read_with_shapes
 from ov_ext.model.openvino_lock import with_openvino_lock
-from ov_ext.model.passes import BUILT_IN, inputs_of, kind_of
-from ov_ext.model.read import SPLITS, nodes_with_scope, resolve
-from ov_ext.operators.static_values import DataDependent, read_integers
+from ov_ext.model.passes import BUILT_IN, kind_of, nodes_with_scope
+from ov_ext.model.read import SPLITS, resolve
+from ov_ext.operators.static_values import find_data_dependent, read_integers
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
 from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING, UNREAD_INPUTS
@@ -39,12 +39,11 @@ def check(model: str | os.PathLike[str] | ov.Model, input_shapes: Mapping[str, S
         input_shapes: Sizes for inputs by name, to which the model is reshaped.
 
     Raises:
-        ModelError, MemoryError: See `read_model`.
         UsageError: `model` is of another type, or `input_shapes` do not fit it; see also `ov_ext.backend`.
     """
     opened = read_with_shapes(model, input_shapes)
     nodes = list(nodes_with_scope(opened))
-    data_dependent = DataDependent([node for _, node in nodes])
+    data_dependent = find_data_dependent(node for _, node in nodes)
     return NodeFindings(
         tuple(
             NodeFinding(defect, node.get_friendly_name(), kind_of(node)[0], kind, detail, scope)
@@ -138,22 +137,18 @@ def _runs_all_iterations(iterator: ov.Node) -> bool:
     read = {results[i] for i in kept_results}
     for node in body.get_ordered_ops():
         if node.get_type_name() != "Result":
-            read.update(source.get_node().get_instance_id() for source in inputs_of(node))
+            read.update(source.get_node().get_instance_id() for source in node.input_values())
     needed = sliced if sliced and iterator.get_num_iterations() != 1 else ports
     return any(parameters[port.body_parameter_index] in read for port in needed)
 
 
 def _check_split(node: ov.Node, data_dependent: Container[int]) -> _Findings:
-    """Yield a finding if the constant lengths of a VariadicSplit fix a size that the model's input leaves open.
-
-    Raises:
-        InvalidSlice: The node breaks its specification.
-    """
+    """Yield a finding if the constant lengths of a VariadicSplit fix a size that the model's input leaves open."""
     with suppress(DynamicSlice):
         resolve(node, data_dependent)
         return  # Nothing is open.
-    data, *indices = (source.get_node() for source in inputs_of(node))
-    shape = inputs_of(node)[0].get_partial_shape()
+    data, *indices = (source.get_node() for source in node.input_values())
+    shape = node.input_values()[0].get_partial_shape()
     constants = [read_integers(index).reshape(-1).tolist() for index in indices if index.get_type_name() == "Constant"]
     # A Split has one index input, the axis. A length of -1 stands for the rest of the axis, whatever its size is.
     if data.get_type_name() != "Parameter" or shape.rank.is_dynamic or len(constants) < 2 or -1 in constants[1]:

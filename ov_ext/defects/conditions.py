@@ -9,7 +9,7 @@ from operator import and_, or_
 import numpy as np
 import openvino as ov
 
-from ov_ext.model.passes import BUILT_IN, build_custom, inputs_of, kind_of, masks_of
+from ov_ext.model.passes import build_custom, kind_of, masks_of
 from ov_ext.operators.inference import Bounds
 from ov_ext.operators.static_values import bounds_of, list_bounds, list_length
 from sliceport.defects import openvino as table
@@ -26,7 +26,7 @@ _UNPACKED = frozenset({"u4", "i4"})
 
 
 class BuiltInNode:
-    """A built-in slicing node, read once. For `data_dependent`, see `DataDependent`.
+    """A built-in slicing node, read once. For `data_dependent`, see `find_data_dependent`.
 
     Attributes:
         node: The node.
@@ -44,8 +44,8 @@ class BuiltInNode:
 
     def __init__(self, node: ov.Node, data_dependent: Container[int] = ()) -> None:
         self.node = node
-        self.op = BUILT_IN[kind_of(node)]
-        self.inputs = inputs_of(node)
+        self.op, _ = kind_of(node)
+        self.inputs = node.input_values()
         self.index_values = [_known_elements(list_bounds(source, data_dependent)) for source in self.inputs[1:]]
         self.steps = self.index_values[2] if len(self.index_values) > 2 else []
         self.at_run_time = any(values is None or None in values for values in self.index_values)
@@ -58,8 +58,14 @@ class BuiltInNode:
 
     @cached_property
     def entries(self) -> list[Entry]:
-        """The entries of a StridedSlice with their axes. The list is empty for a Slice, or if rank or count is open."""
-        return [] if self.rank is None else self._entries_at_rank(self.rank)
+        """The entries of a StridedSlice, each with the axis that it consumes; empty for a Slice, or if `count` is open.
+
+        If the rank is open, `count` serves as the rank: at every rank that is large enough for all entries, the entries
+        other than `keep` are the same.
+        """
+        if self.op == "Slice" or self.count is None:
+            return []
+        return self.masks.entries(self.count, self.count if self.rank is None else self.rank)
 
     @cached_property
     def may_reverse_empty_axis(self) -> bool:
@@ -68,18 +74,11 @@ class BuiltInNode:
             shape = self.inputs[0].get_partial_shape()
             may_be_empty = shape.rank.is_dynamic or any(dim.get_min_length() == 0 for dim in shape)
             return self.op == "StridedSlice" and may_be_empty
-        # If the rank is open, any axis may be empty, so only the strides of the entries that slice matter. They are the
-        # same at every rank that is large enough for all entries, so `count` serves as the rank.
-        entries = self.entries if self.rank is not None else self._entries_at_rank(self.count)
-        return any(map(self.entry_may_reverse_empty_axis, entries))
+        return any(map(self.entry_may_reverse_empty_axis, self.entries))
 
     @cached_property
     def custom_node(self) -> ov.Node:
-        """The operator of ov_ext, which computes the right result from the same inputs.
-
-        Raises:
-            InvalidSlice, UsageError: See `build_custom`.
-        """
+        """The operator of ov_ext, which computes the right result from the same inputs."""
         return build_custom(self.node)
 
     def entry_may_reverse_empty_axis(self, entry: Entry) -> bool:
@@ -92,15 +91,6 @@ class BuiltInNode:
         step = None if self.steps is None else self.steps[entry.position]
         return step is None or step < 0
 
-    def _entries_at_rank(self, rank: int) -> list[Entry]:
-        """Return the entries of a StridedSlice, each with the axis that it consumes in data of `rank` axes.
-
-        The list is empty if the number of entries is not known, and for a Slice, which has no masks to align.
-        """
-        if self.op == "Slice" or self.count is None:
-            return []
-        return self.masks.entries(self.count, rank)
-
     @cached_property
     def aligned_masks(self) -> Masks:
         """The masks with one bit for each entry, or as long as the longest mask if `count` is not known."""
@@ -109,16 +99,12 @@ class BuiltInNode:
 
 
 def find_defects(view: BuiltInNode) -> list[Defect]:
-    """Return the defects of OpenVINO that a node triggers.
-
-    Raises:
-        InvalidSlice, UsageError: See `build_custom`.
-    """
+    """Return the defects of OpenVINO that a node triggers."""
     return [*_find_mask_defects(view), *_find_index_defects(view), *_find_data_defects(view)]
 
 
 def find_split_defects(node: ov.Node, data_dependent: Container[int]) -> Iterator[Defect]:
-    """Yield the defects that a Split or VariadicSplit triggers. For `data_dependent`, see `DataDependent`."""
+    """Yield the defects that a Split or VariadicSplit triggers. For `data_dependent`, see `find_data_dependent`."""
     data = node.input_value(0)
     element = data.get_element_type().get_type_name()
     if element in SUB_BYTES:
@@ -143,9 +129,9 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
         yield table.BEGIN_MASK_AND_SHRINK
     if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
         yield table.BITS_BEYOND
-    # Beside an ellipsis, entries of the kind `keep` are the axes that it stands for. If the rank is open, there are no
-    # `entries`, and the ellipsis may stand for no axis.
-    may_be_empty_ellipsis = any(ellipsis) and not any(entry.kind == "keep" for entry in view.entries)
+    # Beside an ellipsis, entries of the kind `keep` are the axes that it stands for.
+    has_hidden_axes = view.rank is not None and any(entry.kind == "keep" for entry in view.entries)
+    may_be_empty_ellipsis = any(ellipsis) and not has_hidden_axes
     has_short_mask = any(len(mask) < count for mask in view.masks.attributes.values())
     if has_short_mask and (may_be_empty_ellipsis or (any_new and any_shrink)):
         yield table.SHORT_MASKS

@@ -10,8 +10,15 @@ from openvino import opset1, opset8
 
 from ov_ext.defects.conditions import SUB_BYTES, BuiltInNode, find_defects
 from ov_ext.model.openvino_lock import with_openvino_lock
-from ov_ext.model.passes import BUILT_IN, inputs_of, kind_of, note_operators, replace_nodes, strided_slice
-from ov_ext.model.read import nodes_with_scope, resolve
+from ov_ext.model.passes import (
+    BUILT_IN,
+    kind_of,
+    nodes_with_scope,
+    note_operators,
+    replace_nodes,
+    strided_slice,
+)
+from ov_ext.model.read import resolve
 from ov_ext.operators.slicing_op import REFUSED_ELEMENTS
 from ov_ext.operators.static_values import as_constant
 from sliceport.defects.defect import Defect
@@ -23,6 +30,10 @@ from sliceport.slicing.axis import INT64_MAX, INT64_MIN
 from sliceport.slicing.masks import Entry, Masks
 
 _INT32_MAX = 2**31 - 1
+_Element = int | Entry
+"""An element of an index list: the entry whose element is read, or a number; 1 if the engine reads no element here."""
+_Replacement = tuple[ov.Node, str] | None
+"""The node that replaces another one, and the names of its operators; None if no operator is right."""
 
 
 @with_openvino_lock
@@ -40,22 +51,18 @@ def harden(model: ov.Model) -> Hardening:
     Returns:
         The changes with their reasons, and the invalid nodes, which stay. If the `replacement` of a change is None, its
         node stays, too.
-
-    Raises:
-        UsageError: See `backend`.
     """
     changes: list[Change] = []
     invalid: list[InvalidNode] = []
-    node_count = 0
+    nodes = [node for _, node in nodes_with_scope(model)]
+    node_count = sum(kind_of(node) in BUILT_IN for node in nodes)
     # The CPU plugin ends the process if a TensorIterator's body reads no input. So no node in it becomes a constant.
-    iterators = [node for _, node in nodes_with_scope(model) if node.get_type_name() == "TensorIterator"]
+    iterators = [node for node in nodes if node.get_type_name() == "TensorIterator"]
     iterated = {node.get_instance_id() for each in iterators for _, node in nodes_with_scope(each.get_function())}
 
     def replacement_of(node: ov.Node) -> ov.Node | None:
-        nonlocal node_count
         if kind_of(node) not in BUILT_IN:
             return None
-        node_count += 1
         view = BuiltInNode(node)
         name = node.get_friendly_name()
         try:
@@ -63,11 +70,12 @@ def harden(model: ov.Model) -> Hardening:
             if not triggered:
                 return None
             may_be_constant = node.get_instance_id() not in iterated
-            new_node, replacement = _build_replacement(view, triggered, may_be_constant=may_be_constant)
+            replacement = _build_replacement(view, triggered, may_be_constant=may_be_constant)
         except InvalidSlice as error:
             invalid.append(InvalidNode(name, view.op, str(error).rstrip(".")))
             return None
-        changes.append(Change(name, view.op, replacement, tuple(triggered)))
+        new_node, operators = replacement or (None, None)
+        changes.append(Change(name, view.op, operators, tuple(triggered)))
         return new_node
 
     replace_nodes(model, replacement_of)
@@ -78,10 +86,8 @@ def harden(model: ov.Model) -> Hardening:
     return Hardening(*report, extension=extension)
 
 
-def _build_replacement(
-    view: BuiltInNode, triggered: Sequence[Defect], *, may_be_constant: bool
-) -> tuple[ov.Node | None, str | None]:
-    """Build the replacement of a node, and name its operators. Return (None, None) if no operator is right.
+def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect], *, may_be_constant: bool) -> _Replacement:
+    """Build the replacement of a node.
 
     A node with an empty result becomes a Constant if `may_be_constant` is true. Otherwise, built-in operators are
     preferred to the operator of ov_ext. Raise InvalidSlice if the node breaks the rules of its operator.
@@ -109,20 +115,18 @@ def _has_defects(node: ov.Node, inputs: Sequence[ov.Output]) -> bool:
     """Return whether a node of a replacement triggers a defect. The replacement reaches from `inputs` to `node`."""
     if kind_of(node) in BUILT_IN and find_defects(BuiltInNode(node)):
         return True
-    return any(_has_defects(source.get_node(), inputs) for source in inputs_of(node) if source not in inputs)
+    return any(_has_defects(source.get_node(), inputs) for source in node.input_values() if source not in inputs)
 
 
-def _replace_sub_byte(
-    view: BuiltInNode, custom: tuple[ov.Node, str], *, may_be_constant: bool
-) -> tuple[ov.Node | None, str | None]:
-    """Return the replacement of a node whose elements are smaller than a byte, and the name of the operator.
+def _replace_sub_byte(view: BuiltInNode, custom: _Replacement, *, may_be_constant: bool) -> _Replacement:
+    """Return the replacement of a node whose elements are smaller than a byte.
 
     The replacement is a constant if data and indices are known and `may_be_constant` is true, or else `custom`, the
-    operator of ov_ext. Return (None, None) if ov_ext does not compute elements of this type, or refuses the node.
+    operator of ov_ext. Return None if ov_ext does not compute elements of this type, or refuses the node.
     """
     data = view.inputs[0].get_node()
     if data.get_type_name() != "Constant" or view.at_run_time or not may_be_constant:
-        return (None, None) if view.element in REFUSED_ELEMENTS else custom
+        return None if view.element in REFUSED_ELEMENTS else custom
     output = view.custom_node.output(0)
     tensor = ov.Tensor(output.get_element_type(), output.get_shape())
     # All elements are known; the checks for None are for mypy. A u64 may be too large for a 64-bit signed integer.
@@ -131,8 +135,8 @@ def _replace_sub_byte(
     try:
         is_computed = view.custom_node.evaluate([tensor], [data.get_tensor_view(), *indices])
     except (InvalidSlice, RuntimeError):  # Native operators raise RuntimeError.
-        return None, None
-    return (ov.op.Constant(tensor), "Constant") if is_computed else (None, None)
+        return None
+    return (ov.op.Constant(tensor), "Constant") if is_computed else None
 
 
 def _build_splits(view: BuiltInNode) -> ov.Node | None:
@@ -264,48 +268,40 @@ def _build_strided_slice(
 
     The entries of `preselected` shrink their axis to element 0, the only one that the Slice before the new node leaves.
     """
-    # `data` may be a Slice of this input. The Slice changes no axis that has an entry of the kind `slice`.
-    shape = view.inputs[0].get_partial_shape()
-    # Any slice of an axis of size 0 is the whole axis.
-    whole = {entry for entry in entries if entry.kind == "keep" or (entry.kind == "slice" and shape[entry.axis] == 0)}
-    sliced = {entry for entry in entries if entry.kind == "slice"} - whole
+    rows = [_make_explicit(view, entry, is_preselected=entry in preselected) for entry in entries]
+    begin_mask, end_mask = zip(*(bits for bits, _ in rows), strict=True)
+    columns = zip(*(elements for _, elements in rows), strict=True)
+    lists = [_index_list(view, index, column) for index, column in enumerate(columns)]
     new_axis_mask, shrink_axis_mask = (tuple(int(each.kind == kind) for each in entries) for kind in ("new", "shrink"))
-
-    def build_mask(bits: Sequence[int]) -> tuple[int, ...]:
-        # A sliced axis keeps its bit, and a whole axis gets a 1, so that its bound is ignored. A shrunk axis gets a 0,
-        # because the plugin misreads a begin mask on it.
-        return tuple(bits[entry.position] if entry in sliced else int(entry in whole) for entry in entries)
-
-    begin_mask, end_mask = build_mask(view.aligned_masks.begin), build_mask(view.aligned_masks.end)
-    # The entries whose begin or end the new node reads. If an entry shrinks an axis, only its begin is read.
-    begin_entries = {entry for entry in sliced if not view.aligned_masks.begin[entry.position]}
-    begin_entries |= {entry for entry in entries if entry.kind == "shrink"}
-    end_entries = {entry for entry in sliced if not view.aligned_masks.end[entry.position]}
-    lists = [
-        _index_list(view, index, [entry if entry in read_entries else None for entry in entries], preselected)
-        for index, read_entries in enumerate((begin_entries, end_entries, sliced))
-    ]
     return strided_slice([data, *lists], Masks(begin_mask, end_mask, new_axis_mask, shrink_axis_mask))
 
 
-def _index_list(
-    view: BuiltInNode, index: int, entries: Sequence[Entry | None], preselected: Collection[Entry]
-) -> ov.Output:
-    """Return the list of begin (`index` 0), end (1) or strides (2) for entries of a StridedSlice.
+def _make_explicit(
+    view: BuiltInNode, entry: Entry, *, is_preselected: bool
+) -> tuple[tuple[int, int], tuple[_Element, _Element, _Element]]:
+    """Return the bits of an entry in the begin and end masks, and its begin, end and stride."""
+    masks, position = view.aligned_masks, entry.position
+    # The Slice before the new node changes no axis with an entry of the kind `slice`. Any slice of an axis of size 0 is
+    # the whole axis.
+    is_empty = entry.kind == "slice" and view.inputs[0].get_partial_shape()[entry.axis] == 0
+    if entry.kind == "keep" or is_empty:
+        return (1, 1), (1, 1, 1)
+    if entry.kind == "slice":
+        begin, end = (1 if mask[position] else entry for mask in (masks.begin, masks.end))
+        return (masks.begin[position], masks.end[position]), (begin, end, entry)
+    # A shrunk axis gets no bits, because the plugin misreads a begin mask on it.
+    index = entry if entry.kind == "shrink" else 1
+    return (0, 0), (0 if is_preselected else index, 1, 1)
 
-    None stands for an entry whose element is not read, and gets 1. A preselected entry, which only occurs in begin,
-    gets 0, because the Slice before the new node leaves one element of the entry's axis.
-    """
-    positions = [-1 if entry is None or entry in preselected else entry.position for entry in entries]
+
+def _index_list(view: BuiltInNode, index: int, column: Sequence[_Element]) -> ov.Output:
+    """Return the list of begin (`index` 0), end (1) or strides (2) of a StridedSlice."""
     values = view.index_values[index] if index < len(view.index_values) else []
+    positions = [each.position if isinstance(each, Entry) else -1 for each in column]
     # An input with unknown elements is used as a whole if the entries read all of its elements in order.
     if (values is None or None in values) and positions == list(range(view.count or 0)):
         return _to_whole_bytes(view.inputs[1 + index])
-    elements = [
-        1 if entry is None else 0 if entry in preselected else _element_or_output(view, index, entry)
-        for entry in entries
-    ]
-    return _join_values(elements)
+    return _join_values([_element_or_output(view, index, e) if isinstance(e, Entry) else e for e in column])
 
 
 def _element_or_output(view: BuiltInNode, index: int, entry: Entry) -> int | ov.Output:

@@ -43,12 +43,7 @@ def read_model(path: str | os.PathLike[str]) -> ov.Model:
             raise ModelError(f"'{file}' is not a file.")
     if not os.path.isfile(name):
         raise ModelError(f"model '{name}' is not a file.")
-    core = _new_core()
-    try:
-        return core.read_model(os.path.abspath(name))
-    except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        message = f"model '{name}' cannot be read by OpenVINO: {last_sentence(error)}"
-        raise model_error(message, error) from None
+    return _read(f"model '{name}'", os.path.abspath(name))
 
 
 @with_openvino_lock
@@ -58,26 +53,24 @@ def read_model_bytes(data: bytes, weights: bytes, data_folder: str = "") -> ov.M
     `weights` is empty if there is no `.bin` file. `data_folder` is the folder of an ONNX model's external data files.
 
     Raises:
-        UsageError: See `backend`.
         ModelError: OpenVINO does not read the model.
         MemoryError: OpenVINO ran out of memory.
     """
-    core = _new_core()
-    try:
-        with chdir(data_folder) if data_folder else nullcontext():  # the folder where OpenVINO looks for external data
-            return core.read_model(data, weights) if weights else core.read_model(data)
-    except Exception as error:  # Each front end of OpenVINO raises errors of its own.
-        raise model_error(f"the model cannot be read by OpenVINO: {last_sentence(error)}", error) from None
+    return _read("the model", *((data, weights) if weights else (data,)), data_folder=data_folder)
 
 
-def _new_core() -> ov.Core:
-    """Return a Core that reads models with operators of ov_ext. Raise UsageError as `backend` does."""
+def _read(subject: str, *source: str | bytes, data_folder: str = "") -> ov.Model:
+    """Read a model from the arguments of `Core.read_model`. `subject` names the model in errors."""
     core = ov.Core()
     if sys.platform == "win32":  # Windows cannot replace a mapped file, so the caller could not overwrite the model.
         core.set_property({"ENABLE_MMAP": False})
     for extension in (*operator_extensions(), strided_slice_extension()):
         core.add_extension(extension)
-    return core
+    try:
+        with chdir(data_folder) if data_folder else nullcontext():  # the folder where OpenVINO looks for external data
+            return core.read_model(*source)
+    except Exception as error:  # Each front end of OpenVINO raises errors of its own.
+        raise model_error(f"{subject} cannot be read by OpenVINO: {last_sentence(error)}", error) from None
 
 
 @with_openvino_lock
@@ -90,7 +83,6 @@ def read_with_shapes(model: Any, shapes: Mapping[str, Sequence[int]] | None = No
 
     Raises:
         UsageError: `model` is of another type; see also `bind_shapes` and `backend`.
-        ModelError, MemoryError: See `read_model`.
     """
     if isinstance(model, ov.Model):
         copy = model.clone()

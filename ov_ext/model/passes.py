@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import openvino as ov
 from openvino import opset1, opset8
 
 from ov_ext.operators.nodes import SLICE, STRIDED_SLICE, make_node
+from ov_ext.operators.slicing_op import VERSION
 from ov_ext.operators.static_values import ones_like
 from sliceport.slicing import Masks
+from sliceport.slicing.node import extend_scope
 
-BUILT_IN = {("Slice", "opset8"): "Slice", ("StridedSlice", "opset1"): "StridedSlice"}
-"""Names of the built-in slicing operators, by the type name and version of a node (`kind_of`)."""
-CUSTOM = {("Slice8", "ov_ext"): "Slice", ("StridedSlice1", "ov_ext"): "StridedSlice"}
-"""Names of our operators, by the type name and version of a node."""
+BUILT_IN = {("Slice", "opset8"), ("StridedSlice", "opset1")}
+"""The built-in slicing operators that have a counterpart in ov_ext, each by the `kind_of` its nodes."""
+CUSTOM = {(SLICE, VERSION), (STRIDED_SLICE, VERSION)}
+"""The operators of ov_ext."""
+SLICES = {("Slice", "opset8"), (SLICE, VERSION)}
 NOTE = (
     "operators of version ov_ext belong to sliceport: in Python call ov_ext.register(core) before reading this model; "
     "elsewhere load the library that 'python -m ov_ext.native --path' prints"
@@ -62,14 +65,14 @@ def use_builtin_ops(model: ov.Model) -> int:
     Returns:
         The number of replaced nodes.
     """
-    replaced = replace_nodes(model, lambda node: _build_built_in(node) if kind_of(node) in CUSTOM else None)
+    replaced = replace_nodes(model, lambda node: build_built_in(node) if kind_of(node) in CUSTOM else None)
     note_operators(model)
     return replaced
 
 
 def note_operators(model: ov.Model) -> None:
     """Put `NOTE` into the rt_info of a model with operators of ov_ext, or remove it from a model without them."""
-    if _has_custom_ops(model):
+    if any(kind_of(node) in CUSTOM for _, node in nodes_with_scope(model)):
         model.set_rt_info(NOTE, [_NOTE_KEY, "note"])
     elif model.has_rt_info([_NOTE_KEY]):
         del model.rt_info[_NOTE_KEY]
@@ -89,12 +92,6 @@ def name_unnamed_nodes(model: ov.Model) -> None:
         if node.get_friendly_name() == node.get_name():
             names = (f"{node.get_type_name()}_{i}" for i in numbers)
             node.set_friendly_name(next(name for name in names if name not in used_names))
-
-
-def _has_custom_ops(model: ov.Model) -> bool:
-    """Return whether a model or a body in it has operators of ov_ext."""
-    nodes = model.get_ops()
-    return any(kind_of(node) in CUSTOM or any(map(_has_custom_ops, bodies_of(node).values())) for node in nodes)
 
 
 def replace_nodes(model: ov.Model, make: Callable[[ov.Node], ov.Node | None]) -> int:
@@ -124,6 +121,15 @@ def bodies_of(node: ov.Node) -> dict[str, ov.Model]:
     return {"body": node.get_function()} if kind in ("Loop", "TensorIterator") else {}
 
 
+def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
+    """Yield the nodes of a model in `scope` and of its bodies, each with its scope; see `NodeInModel.scope`."""
+    used: dict[str, int] = {}
+    for node in model.get_ordered_ops():
+        yield scope, node
+        for title, body in bodies_of(node).items():
+            yield from nodes_with_scope(body, extend_scope(scope, node.get_friendly_name(), title, used))
+
+
 def _copy_names_and_info(old: ov.Node, new: ov.Node) -> None:
     """Copy the friendly name, the tensor names, and the strings and integers of `rt_info`."""
     new.set_friendly_name(old.get_friendly_name())
@@ -138,31 +144,26 @@ def _copy_names_and_info(old: ov.Node, new: ov.Node) -> None:
             info[key] = value
 
 
-def inputs_of(node: ov.Node) -> list[ov.Output]:
-    """Return the outputs of other nodes that a node reads, in order."""
-    return [node.input_value(i) for i in range(node.get_input_size())]
-
-
 def masks_of(node: ov.Node) -> Masks:
     """Return the masks of a StridedSlice, built-in or of ov_ext."""
     return Masks.of(node.get_attributes())
 
 
 def build_custom(node: ov.Node, inputs: list[ov.Output] | None = None) -> ov.Node:
-    """Build the operator of ov_ext for a built-in node. The name is kept, as are the inputs if `inputs` is None.
+    """Build the operator of ov_ext for a Slice or StridedSlice. The name is kept, as are the inputs without `inputs`.
 
     Raises:
         InvalidSlice: The node breaks the rules of its operator.
         UsageError: See `backend`.
     """
-    kind, masks = (SLICE, None) if BUILT_IN[kind_of(node)] == "Slice" else (STRIDED_SLICE, masks_of(node))
-    return make_node(kind, inputs_of(node) if inputs is None else inputs, masks, name=node.get_friendly_name())
+    kind, masks = (SLICE, None) if kind_of(node) in SLICES else (STRIDED_SLICE, masks_of(node))
+    return make_node(kind, inputs or node.input_values(), masks, name=node.get_friendly_name())
 
 
-def _build_built_in(node: ov.Node) -> ov.Node:
-    """Build the built-in operator for a node of ov_ext, on the same inputs."""
-    inputs = inputs_of(node)
-    return opset8.slice(*inputs) if CUSTOM[kind_of(node)] == "Slice" else strided_slice(inputs, masks_of(node))
+def build_built_in(node: ov.Node, inputs: list[ov.Output] | None = None) -> ov.Node:
+    """Build the built-in operator for a Slice or StridedSlice, built-in or of ov_ext. See `build_custom`."""
+    inputs = inputs or node.input_values()
+    return opset8.slice(*inputs) if kind_of(node) in SLICES else strided_slice(inputs, masks_of(node))
 
 
 def strided_slice(inputs: list[ov.Output], masks: Masks) -> ov.Node:

@@ -8,17 +8,15 @@ import numpy as np
 import openvino as ov
 
 from ov_ext.model.openvino_lock import with_openvino_lock
-from ov_ext.model.passes import bodies_of, inputs_of, kind_of, masks_of
+from ov_ext.model.passes import BUILT_IN, CUSTOM, SLICES, bodies_of, kind_of, masks_of, nodes_with_scope
 from ov_ext.operators.error_text import last_sentence
 from ov_ext.operators.static_values import bounds_of, element_bounds, is_integral, read_integers
 from sliceport.errors import DynamicSlice, InvalidSlice, Refusal, UsageError
 from sliceport.slicing import Region, SliceSpec, SplitSpec, StridedSliceSpec
 from sliceport.slicing.axis import INT64_MAX
-from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode, Spec, extend_scope
+from sliceport.slicing.node import Cut, Folded, Refused, Resolved, SlicingNode, Spec
 from sliceport.wording import example_shapes
 
-SLICES = {("Slice", "opset8"), ("Slice8", "ov_ext")}
-STRIDED_SLICES = {("StridedSlice", "opset1"), ("StridedSlice1", "ov_ext")}
 SPLITS = {("Split", "opset1"), ("VariadicSplit", "opset1")}
 _MAX_SIZE = 2**31 - 1
 """The greatest size to choose for an open dimension whose bounds allow smaller ones."""
@@ -30,7 +28,6 @@ _ONNX_NAMES = {
     "f64": "DOUBLE",
     "bf16": "BFLOAT16",
     "boolean": "BOOL",
-    "string": "STRING",
     "f8e4m3": "FLOAT8E4M3FN",
     "f8e5m2": "FLOAT8E5M2",
     "f8e8m0": "FLOAT8E8M0",
@@ -94,24 +91,15 @@ def read_slicing_nodes(model: ov.Model) -> list[SlicingNode]:
 
 def slicing_nodes(model: ov.Model) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
     """Return the nodes that `read_slicing_nodes` reads, in the same order, each with its scope."""
-    kinds = SLICES | STRIDED_SLICES | SPLITS
+    kinds = BUILT_IN | CUSTOM | SPLITS
     return ((scope, node) for scope, node in nodes_with_scope(model) if kind_of(node) in kinds)
-
-
-def nodes_with_scope(model: ov.Model, scope: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ov.Node]]:
-    """Yield the nodes of a model in `scope` and of its bodies, each with its scope; see `NodeInModel.scope`."""
-    used: dict[str, int] = {}
-    for node in model.get_ordered_ops():
-        yield scope, node
-        for title, body in bodies_of(node).items():
-            yield from nodes_with_scope(body, extend_scope(scope, node.get_friendly_name(), title, used))
 
 
 def _find_constants(model: ov.Model) -> set[int]:
     """Return the instance numbers of the nodes whose outputs depend only on constants and static shapes."""
     constants: set[int] = set()
     for _, node in nodes_with_scope(model):  # in topological order
-        kind, sources = node.get_type_name(), inputs_of(node)
+        kind, sources = node.get_type_name(), node.input_values()
         inner = [each.get_type_name() for body in bodies_of(node).values() for _, each in nodes_with_scope(body)]
         is_constant = kind == "Constant"
         if kind == "ShapeOf":
@@ -189,7 +177,7 @@ def _read_node(node: ov.Node, scope: tuple[str, ...], hint: str, *, is_constant:
 def resolve(node: ov.Node, data_dependent: Container[int] = ()) -> tuple[Spec, tuple[Region, ...]]:
     """Return the parameters of a slicing node, and the region that each output selects.
 
-    For `data_dependent`, see `DataDependent`.
+    For `data_dependent`, see `find_data_dependent`.
 
     Raises:
         InvalidSlice: The node breaks its specification.
@@ -207,23 +195,15 @@ def resolve(node: ov.Node, data_dependent: Container[int] = ()) -> tuple[Spec, t
         else:  # A VariadicSplit, in which a length of -1 stands for the rest of the axis.
             split_spec = SplitSpec.with_rest(axis, sizes, _read_indices(node.input_value(2), data_dependent))
         return split_spec, split_spec.resolve(sizes)
-    starts, ends, *further = (_read_indices(source, data_dependent) for source in inputs_of(node)[1:])
-    slice_spec: SliceSpec | StridedSliceSpec
-    if kind in SLICES:
-        axes = further[1] if len(further) > 1 else None
-        slice_spec = SliceSpec(starts, ends, axes, steps=further[0])
-    else:
-        slice_spec = StridedSliceSpec(starts, ends, further[0] if further else None, masks_of(node))
-    return slice_spec, (slice_spec.resolve(sizes),)
+    starts, ends, *optional = (_read_indices(source, data_dependent) for source in node.input_values()[1:])
+    steps, axes = [*optional, None, None][:2]
+    is_slice = kind in SLICES
+    spec = SliceSpec(starts, ends, axes, steps) if is_slice else StridedSliceSpec(starts, ends, steps, masks_of(node))
+    return spec, (spec.resolve(sizes),)
 
 
 def _read_indices(source: ov.Output, data_dependent: Container[int]) -> tuple[int, ...]:
-    """Return the elements of an index input.
-
-    Raises:
-        DynamicSlice: An element is not known before the model runs.
-        InvalidSlice: The elements are not integers.
-    """
+    """Return the elements of an index input."""
     node, element = source.get_node(), source.get_element_type()
     if element.is_static() and not is_integral(element):
         raise InvalidSlice(f"an index input must hold integers, got {element.get_type_name()}")

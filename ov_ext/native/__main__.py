@@ -24,18 +24,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with command_line_spelling():
             if options.action == "build":
-                return _build(if_possible=options.if_possible)
-            if options.path:
-                return _print_path()
-            parser.print_help()
-            return DONE
+                _build(if_possible=options.if_possible)
+            elif options.path:
+                _print_path()
+            else:
+                parser.print_help()
     except BuildError as error:
         _say(str(error))
         return FAILED
+    return DONE
 
 
-def _build(*, if_possible: bool) -> int:
-    """Build the library, print its path and return an exit code.
+def _build(*, if_possible: bool) -> None:
+    """Build the library and print its path.
 
     With `if_possible`, a machine that cannot build the library gets a note instead of an error.
     """
@@ -43,7 +44,6 @@ def _build(*, if_possible: bool) -> int:
         _say(f"the operators in C++ cannot be built here: {obstacle}")
     else:
         sys.stdout.write(f"{build(_say)}\n")
-    return DONE
 
 
 def _describe_obstacle() -> str | None:
@@ -55,15 +55,13 @@ def _describe_obstacle() -> str | None:
     return None if find_library(version).path else missing_tools()
 
 
-def _print_path() -> int:
-    """Print the path of the library for the installed openvino, and return an exit code."""
+def _print_path() -> None:
+    """Print the path of the library for the installed openvino, or raise BuildError if it is missing."""
     _, version = find_openvino()
     library = find_library(version)
     if library.path is None:
-        _say(f"{library.reason}; run: {BUILD_COMMAND}")
-        return FAILED
+        raise BuildError(f"{library.reason}; run: {BUILD_COMMAND}")
     sys.stdout.write(f"{library.path}\n")
-    return DONE
 
 
 def _say(message: str) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from ov_ext.native import LIBRARY, RECORD, SOURCE, cached_folder, find_library, hash_file, make_record
-from sliceport.errors import SliceportError
+from sliceport.errors import SliceportError, UsageError
 from sliceport.sandbox.lock import locked
 from sliceport.sandbox.place import fill_folder, write_json
 
@@ -50,9 +50,7 @@ def build(say: Callable[[str], None]) -> Path:
             fill = partial(build_into, openvino=folder, version=version)
             try:
                 fill_folder(target, fill, mark=RECORD, others=(LIBRARY,), overwrite=True)
-            except BuildError:  # is a SliceportError, but needs no advice
-                raise
-            except SliceportError as error:
+            except UsageError as error:
                 advice = f" Remove '{target}', and build again." if os.path.lexists(target) else ""
                 raise BuildError(f"{error}{advice}") from None
             library = find_library(version)
@@ -120,11 +118,9 @@ def has_compiler() -> bool:
     if sys.platform == "win32":
         programs = os.environ.get("PROGRAMFILES(X86)", r"C:\Program Files (x86)")
         has_installer = Path(programs, "Microsoft Visual Studio", "Installer", "vswhere.exe").is_file()
-        if has_installer:
-            return True
         # The default generator needs Visual Studio. Another generator may use a compiler that is on the path.
-        if "CMAKE_GENERATOR" not in os.environ:
-            return False
+        if has_installer or "CMAKE_GENERATOR" not in os.environ:
+            return has_installer
     return _find_program("c++", "g++", "clang++") is not None
 
 

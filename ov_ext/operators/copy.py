@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -108,14 +108,8 @@ def copy_packed(region: Region, source: Array, bits: int, lowest_first: bool) ->
         bits: The bits of an element: 1, 2 or 4.
         lowest_first: Whether the first element of a byte is in its lowest bits.
     """
-    per_byte = 8 // bits
-    shifts = np.arange(per_byte, dtype=np.uint8) * bits
-    shifts = shifts if lowest_first else shifts[::-1]
-    mask = (1 << bits) - 1
-    unpacked = ((source.reshape(-1, 1) >> shifts) & mask).reshape(-1)
+    order: Literal["little", "big"] = "little" if lowest_first else "big"
     # The last byte may have unused bits.
-    elements = unpacked[: prod(region.input_shape)].reshape(region.input_shape)
-    selected = elements[region.slices].reshape(-1)
-    padded = np.pad(selected, (0, -selected.size % per_byte))  # fills the last byte with zeros
-    joined: Array = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
-    return joined
+    used_bits = np.unpackbits(source, bitorder=order)[: prod(region.input_shape) * bits]
+    selected = used_bits.reshape(*region.input_shape, bits)[region.slices]
+    return np.packbits(selected, bitorder=order)  # fills the last byte with zeros

@@ -55,7 +55,7 @@ def _convert_slice(using: Backend, node: Any) -> list[ov.Output]:
     inputs: list[Any] = [_get_input(node, i) for i in range(node.get_input_size())]
     if len(inputs) == 1:
         names = ["starts", "ends", "axes"] if node.has_attribute("axes") else ["starts", "ends"]
-        inputs += [as_constant(np.array(node.get_attribute(name), np.int64)) for name in names]
+        inputs += [as_constant(np.array(node.get_attribute(name), np.int64)).output(0) for name in names]
     data, starts, ends, axes, steps = [*inputs, None, None][:5]  # axes and steps are optional
     arguments = [data, starts, ends, ones_like(starts) if steps is None else steps]
     return make_node(SLICE, arguments if axes is None else [*arguments, axes], using=using).outputs()  # type: ignore[no-any-return]

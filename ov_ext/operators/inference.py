@@ -36,6 +36,22 @@ def bounds_at(index: Sequence[Bounds] | None, entry: int) -> Bounds:
     return ANY_INDEX if index is None else index[entry]
 
 
+def slice_axis(
+    axis: int, sizes: Sequence[Bounds], start: Bounds | None, stop: Bounds | None, step: Bounds, label: str
+) -> tuple[Bounds, int | None]:
+    """Return the bounds of the size of an axis after slicing, and `axis` if every size stays as it is, else None.
+
+    `sizes` are the bounds of all sizes of the data. For `start` and `stop`, see `sliced_size`.
+
+    Raises:
+        InvalidSlice: The step is 0. The message calls it `label`.
+    """
+    if step == (0, 0):
+        raise InvalidSlice(f"{label} is 0, but it must not be")
+    sliced = sliced_size(sizes[axis], start, stop, step.low if step.is_exact else None)
+    return sliced.bounds, axis if sliced.keeps_size else None
+
+
 class SlicedSize(NamedTuple):
     """The size of a sliced axis.
 

@@ -101,7 +101,7 @@ def make_node(
     """
     using = backend() if using is None else using
     if using.path is None:  # operators in Python
-        node = _IN_PYTHON[kind]() if masks is None else _IN_PYTHON[kind](**masks.attributes)
+        node = _IN_PYTHON[kind](**(masks or Masks()).attributes)
         if name is not None:
             node.set_friendly_name(name)
         node.set_inputs(inputs)

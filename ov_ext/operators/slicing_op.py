@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import openvino as ov
-from openvino._pyopenvino import TensorVector
 
 from ov_ext.operators.copy import Plan, copy_packed
 from ov_ext.operators.inference import Bounds
@@ -25,7 +24,7 @@ from ov_ext.operators.static_values import (
     to_index_list,
 )
 from sliceport.errors import InvalidSlice
-from sliceport.slicing import Region
+from sliceport.slicing import Masks, Region
 from sliceport.slicing.axis import INT64_MIN
 
 VERSION = "ov_ext"
@@ -47,7 +46,7 @@ class _Results(NamedTuple):
     shapes: dict[str, list[ov.Dimension | int]]  # `_join_dimensions` reads the lists.
 
 
-class _Cache:
+class Cache:
     """The results of an operator and its clones, by indices."""
 
     def __init__(self) -> None:
@@ -78,17 +77,18 @@ class _Cache:
 
 
 class SlicingOp(ov.Op):
-    """Base of `Slice` and `StridedSlice`."""
+    """Base of `Slice`, which has no masks, and `StridedSlice`. Without `inputs`, OpenVINO sets inputs and masks."""
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo]
     index_names: ClassVar[tuple[str, ...]]
     """The names of the index inputs, in order."""
 
-    def __init__(self, inputs: Sequence[Any] | None = None) -> None:
+    def __init__(self, inputs: Sequence[Any] | None = None, **masks: Sequence[int]) -> None:
         super().__init__(self)  # ov.Op requires the Python object also as an argument.
+        self._masks = Masks.of(masks)
         # OpenVINO clones the operator for each inference of a dynamic model, and never frees an operator in Python. A
         # cache for each clone would leak memory, so `clone_with_new_inputs` replaces this one by that of the original.
-        self._cache = _Cache()
+        self._cache = Cache()
         if inputs is not None:
             self.set_inputs(inputs)
 
@@ -111,9 +111,6 @@ class SlicingOp(ov.Op):
         """
         self.set_arguments([as_output(value, i, self.label()) for i, value in enumerate(inputs)])
         self.constructor_validate_and_infer_types()
-
-    def _index_sources(self) -> list[ov.Output]:
-        return list(self.input_values()[1:])  # Input 0 is the data.
 
     # For the subclasses.
 
@@ -163,7 +160,7 @@ class SlicingOp(ov.Op):
         if count not in (least, least + 1):
             raise InvalidSlice(f"it needs {least} or {least + 1} inputs, got {count}")
         lengths = {}
-        for name, source in zip(self.index_names, self._index_sources(), strict=False):
+        for name, source in zip(self.index_names, self.input_values()[1:], strict=False):
             element, rank = source.get_element_type(), source.get_partial_shape().rank
             if element.is_static() and not is_integral(element):
                 raise InvalidSlice(f"{name} must hold integers, got {element.get_type_name()}")
@@ -180,7 +177,7 @@ class SlicingOp(ov.Op):
 
     def entry_count(self) -> int | None:
         """Return the common length of the index inputs, or None if no length is known."""
-        return next((length for length in map(list_length, self._index_sources()) if length is not None), None)
+        return next((length for length in map(list_length, self.input_values()[1:]) if length is not None), None)
 
     # Called by OpenVINO.
 
@@ -211,11 +208,10 @@ class SlicingOp(ov.Op):
                 return True
             source = data.data
             # OpenVINO passes a TensorVector. Reading its index tensors takes longer than copying a small tensor, so the
-            # cache is first searched by the Constants at the inputs. Other callers may pass other indices than these.
-            is_from_openvino = type(inputs) is TensorVector
-            cached = self._cache.get_for_constants(self._index_sources()) if is_from_openvino else None
-            if cached is None:
-                cached = self._cache.get(_read_index_inputs(inputs))
+            # cache is first searched by the Constants at the inputs. Other callers pass a list of any indices.
+            is_from_openvino = not isinstance(inputs, list)
+            cached = self._cache.get_for_constants(self.input_values()[1:]) if is_from_openvino else None
+            cached = cached or self._cache.get(_read_index_inputs(inputs))
             plan = cached.plans.get(source.shape)
             if plan is None:
                 plan = Plan(self.region(source.shape, _list_indices(_read_index_inputs(inputs))))
@@ -231,20 +227,12 @@ class SlicingOp(ov.Op):
 
     def clone_with_new_inputs(self, inputs: Sequence[Any]) -> SlicingOp:
         """Return the operator on other inputs, with the same cache. Raise InvalidSlice if the inputs break a rule."""
-        new = self.without_inputs()
-        new._cache = self._cache
+        new = type(self)()
+        new._cache, new._masks = self._cache, self._masks
         if self.get_friendly_name() != self.get_name():  # A node without a name stays without one.
             new.set_friendly_name(self.get_friendly_name())  # for errors
         new.set_inputs(inputs)
         return new
-
-    def without_inputs(self) -> SlicingOp:
-        """Return a new operator of this class without inputs. A class with attributes overrides this to copy them."""
-        return type(self)()
-
-    def start_new_cache(self) -> None:
-        """Start a new cache after a change of attributes. Clones keep the old one."""
-        self._cache = _Cache()
 
     def visit_attributes(self, visitor: Any) -> bool:
         """Use `visitor` to read indices that are stored as attributes, and connect the indices as constant inputs.
@@ -258,10 +246,7 @@ class SlicingOp(ov.Op):
             return True
         names = self.index_names
         lists: dict[str, list[int]] = {name: [_NO_ATTRIBUTE] for name in names}
-        try:
-            visitor.on_attributes(lists)
-        except RuntimeError:
-            raise InvalidSlice(f"{self.label()}: {', '.join(names)} must be lists of integers.") from None
+        self.visit_lists(visitor, lists, ", ".join(names))
         # The operator in C++ writes an empty list for indices that stay inputs.
         fixed = {name: values for name, values in lists.items() if values and values != [_NO_ATTRIBUTE]}
         if not fixed:
@@ -271,6 +256,13 @@ class SlicingOp(ov.Op):
         indices = [as_indices(fixed[name]).output(0) if name in fixed else next(remaining, None) for name in names]
         self.set_arguments([data, *(source for source in indices if source is not None)])
         return True
+
+    def visit_lists(self, visitor: Any, lists: dict[str, list[int]], title: str) -> None:
+        """Let `visitor` read or write attributes. Raise InvalidSlice about `title` if one is not a list of integers."""
+        try:
+            visitor.on_attributes(lists)
+        except RuntimeError:
+            raise InvalidSlice(f"{self.label()}: {title} must be lists of integers.") from None
 
     def _check_types(self, data: ov.Tensor, output: ov.Tensor) -> str:
         """Return the name of the element type. Raise InvalidSlice unless it is the same for node, data and output."""
@@ -285,7 +277,7 @@ class SlicingOp(ov.Op):
         """Set the output's type and shape; see `validate_and_infer_types`. Raise InvalidSlice if a rule is broken."""
         element = self.get_input_element_type(0)
         shape = self.get_input_partial_shape(0)
-        sources = self._index_sources()
+        sources = self.input_values()[1:]
         results = self._cache.get_for_constants(sources)
         cached = None if results is None else results.shapes.get(str(shape))
         if cached is not None:

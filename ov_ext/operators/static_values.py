@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Container, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -45,36 +43,27 @@ _BODIES: dict[str, list[tuple[int, ...]]] = {"If": [(0,), (1,)], "Loop": [()], "
 """The arguments with which a node of each operator returns each of its bodies, and the inputs of the body."""
 
 
-@dataclass(frozen=True)
-class DataDependent(Container[int]):
-    """The instance numbers of nodes that depend on the data of a Parameter, so that OpenVINO has no bounds for them.
+def find_data_dependent(nodes: Iterable[ov.Node]) -> set[int]:
+    """Return the instance numbers of the nodes that depend on the data of a Parameter: OpenVINO has no bounds for them.
 
-    `nodes` are all nodes of a model in topological order, each before those of its bodies. They are read when a number
-    is first looked up. A body's Parameter depends on data unless its value is the same in each iteration and does not.
+    `nodes` are all nodes of a model in topological order, each before those of its bodies. A body's Parameter depends
+    on data unless its value is the same in each iteration and does not.
     """
-
-    nodes: Sequence[ov.Node]
-
-    def __contains__(self, number: object) -> bool:
-        return number in self._numbers
-
-    @cached_property
-    def _numbers(self) -> set[int]:
-        numbers: set[int] = set()
-        fixed: set[int] = set()  # Parameters of bodies that do not depend on data.
-        for node in self.nodes:
-            kind, number = node.get_type_name(), node.get_instance_id()
-            sources = [source.get_node().get_instance_id() for source in node.input_values()]
-            # A node without inputs is a Constant or a Parameter.
-            reads_data = kind not in ("Constant", "ShapeOf") and (not sources or not numbers.isdisjoint(sources))
-            if reads_data and number not in fixed:
-                numbers.add(number)
-            for body in _BODIES.get(kind, []):
-                parameters = node.get_function(*body).get_parameters()
-                for port in node.get_input_descriptions(*body):
-                    if isinstance(port, InvariantInputDescription) and sources[port.input_index] not in numbers:
-                        fixed.add(parameters[port.body_parameter_index].get_instance_id())
-        return numbers
+    numbers: set[int] = set()
+    fixed: set[int] = set()  # Parameters of bodies that do not depend on data.
+    for node in nodes:
+        kind, number = node.get_type_name(), node.get_instance_id()
+        sources = [source.get_node().get_instance_id() for source in node.input_values()]
+        # A node without inputs is a Constant or a Parameter.
+        reads_data = kind not in ("Constant", "ShapeOf") and (not sources or not numbers.isdisjoint(sources))
+        if reads_data and number not in fixed:
+            numbers.add(number)
+        for body in _BODIES.get(kind, []):
+            parameters = node.get_function(*body).get_parameters()
+            for port in node.get_input_descriptions(*body):
+                if isinstance(port, InvariantInputDescription) and sources[port.input_index] not in numbers:
+                    fixed.add(parameters[port.body_parameter_index].get_instance_id())
+    return numbers
 
 
 def as_constant(array: Array) -> ov.Node:
@@ -117,12 +106,11 @@ def as_output(value: Any, index: int, label: str) -> ov.Output:
         raise InvalidSlice(f"{label}: input {index} is neither a node, an output nor an array.") from None
 
 
-def ones_like(source: ov.Output | ov.Node) -> ov.Output:
+def ones_like(source: ov.Output) -> ov.Output:
     """Return a list of ones with the length and the element type of `source`, a list of indices.
 
     If the type is not known, the ones are of type i64. The result is a constant if the length is known.
     """
-    source = source if isinstance(source, ov.Output) else source.output(0)
     element = source.get_element_type() if source.get_element_type().is_static() else ov.Type.i64
     length = list_length(source)
     if length is not None:
@@ -209,7 +197,7 @@ def element_bounds(source: ov.Output, data_dependent: Container[int] = ()) -> tu
 
     The result is None if the bounds are not known, if the list is empty or has more than `_MAX_ELEMENTS` elements, if
     elements have 4 bits, or if OpenVINO may evaluate wrong bounds for an operator from which the list is computed.
-    For `data_dependent`, see `DataDependent`.
+    For `data_dependent`, see `find_data_dependent`.
     """
     element = source.get_element_type()
     length = list_length(source)
@@ -234,7 +222,8 @@ def _list_sources(last: ov.Node) -> list[ov.Node] | None:
     """Return `last` and the nodes that it is computed from. The inputs of a ShapeOf are left out.
 
     Return None if one of these nodes is not known before the model runs, such as a Parameter: OpenVINO then has no
-    bounds. If many indices depend on data, calling this for each of them takes quadratic time; see `DataDependent`.
+    bounds. If many indices depend on data, calling this for each of them takes quadratic time, which
+    `find_data_dependent` avoids.
     """
     nodes: dict[int, ov.Node] = {}
     pending = [last]

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import openvino as ov
 
-from ov_ext.operators.inference import Bounds, bounds_at, check_shrunk_index, sliced_size
-from ov_ext.operators.slicing_op import VERSION, SlicingOp
-from sliceport.errors import InvalidSlice
+from ov_ext.operators.inference import Bounds, bounds_at, check_shrunk_index, slice_axis
+from ov_ext.operators.slicing_op import VERSION, Cache, SlicingOp
 from sliceport.slicing import Masks, Region, StridedSliceSpec
 
 
 class StridedSlice(SlicingOp):
-    """OpenVINO StridedSlice-1 in Python; see `ov_ext.StridedSlice`.
-
-    Without `inputs`, OpenVINO sets inputs and masks later.
-    """
+    """OpenVINO StridedSlice-1 in Python; see `ov_ext.StridedSlice`."""
 
     class_type_info: ClassVar[ov.DiscreteTypeInfo] = ov.DiscreteTypeInfo("StridedSlice1", VERSION)
     index_names = ("begin", "end", "strides")
-
-    def __init__(self, inputs: Sequence[Any] | None = None, **masks: Sequence[int]) -> None:
-        super().__init__()
-        self._masks = Masks.of(masks)
-        if inputs is not None:
-            self.set_inputs(inputs)
-
-    def without_inputs(self) -> StridedSlice:
-        """Return a new operator with the same masks and without inputs."""
-        copy = type(self)()
-        copy._masks = self._masks
-        return copy
 
     def visit_attributes(self, visitor: Any) -> bool:
         """Write or read the masks, and connect indices that are stored as attributes; see `SlicingOp`.
@@ -43,14 +26,11 @@ class StridedSlice(SlicingOp):
         """
         # OpenVINO cannot write an empty list. A single 0 means the same.
         lists = {name: list(mask) or [0] for name, mask in self._masks.attributes.items()}
-        try:
-            visitor.on_attributes(lists)
-        except RuntimeError:
-            raise InvalidSlice(f"{self.label()}: the masks must be lists of integers.") from None
+        self.visit_lists(visitor, lists, "the masks")
         # A visitor that reads a model replaces the lists in place. A visitor that writes a model does not change them.
         self._masks = Masks.of(lists)
         super().visit_attributes(visitor)
-        self.start_new_cache()
+        self._cache = Cache()  # Clones keep the old one, which has results for the old masks.
         return True
 
     def check_inputs(self) -> None:
@@ -76,13 +56,10 @@ class StridedSlice(SlicingOp):
             elif kind == "shrink":  # The axis is dropped, so no size is added.
                 check_shrunk_index(position, axis, sizes[axis], bounds_at(begin, position))
             else:
-                stride = bounds_at(strides, position)
-                if stride == (0, 0):
-                    raise InvalidSlice(f"the stride of axis {axis} (entry {position}) is 0, but it must not be")
                 start = None if masks.begin[position] else bounds_at(begin, position)
                 stop = None if masks.end[position] else bounds_at(end, position)
-                sliced = sliced_size(sizes[axis], start, stop, stride.low if stride.is_exact else None)
-                output.append((sliced.bounds, axis if sliced.keeps_size else None))
+                label = f"the stride of axis {axis} (entry {position})"
+                output.append(slice_axis(axis, sizes, start, stop, bounds_at(strides, position), label))
         return output
 
     def region(self, shape: tuple[int, ...], indices: tuple[tuple[int, ...], ...]) -> Region:

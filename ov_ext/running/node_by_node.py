@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import openvino as ov
 
 from ov_ext.defects.conditions import find_split_defects
-from ov_ext.running.ov_graph import serialize
-from ov_ext.running.run_model import evaluate, infer, run_model
+from ov_ext.running.ov_graph import key_of, serialize
+from ov_ext.running.run_model import Compute, evaluate, infer, run_model
 from ov_ext.running.verify import replace_miscomputed
 from sliceport.engines.engine import Array, Value, WholeModel
 from sliceport.errors import ModelError
@@ -35,7 +35,6 @@ def evaluate_nodes(whole: WholeModel, inputs: Mapping[str, Array]) -> dict[str, 
 
     Raises:
         ChildCrashed: The CPU plugin ends the child process.
-        ModelError, UsageError, MemoryError, ChildDied: See `run_model` and `supervisor.call`.
     """
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder, "type")
@@ -81,21 +80,19 @@ def _infer_once(node: ov.Model, tensors: list[ov.Tensor]) -> list[ov.Tensor]:
     return _computed[key]
 
 
-def compute_nodes(
-    model: ov.Model, tensors: list[ov.Tensor], compute: Callable[[ov.Model, list[ov.Tensor]], list[ov.Tensor]]
-) -> list[ov.Tensor]:
+def compute_nodes(model: ov.Model, tensors: list[ov.Tensor], compute: Compute) -> list[ov.Tensor]:
     """Return the outputs of a model. `compute` computes each of its nodes in a model of its own.
 
     The inputs of a node have the sizes of their values. If they were open, Model.evaluate would write beyond the
     outputs of operators that do not set their sizes, such as MVN. Values that depend on no elements of inputs become
     constants, because engines infer shapes from them. The given model is taken apart.
     """
-    values = dict(zip(map(_key, model.inputs), tensors, strict=True))
+    values = dict(zip(map(key_of, model.inputs), tensors, strict=True))
     static: set[tuple[str, int]] = set()
     for node in model.get_ordered_ops():
         kind = node.get_type_name()
         if kind == "Constant":
-            values[_key(node.output(0))] = node.get_tensor_view()
+            values[key_of(node.output(0))] = node.get_tensor_view()
         if kind in ("Constant", "Parameter", "Result"):
             continue
         parameters, arguments = [], []
@@ -103,8 +100,8 @@ def compute_nodes(
             source = port.get_source_output()
             if source.get_node().get_type_name() == "Constant":
                 continue
-            tensor = values[_key(source)]
-            if _key(source) in static:
+            tensor = values[key_of(source)]
+            if key_of(source) in static:
                 replacement = ov.op.Constant(tensor)
             else:
                 replacement = ov.op.Parameter(tensor.element_type, ov.PartialShape(list(tensor.shape)))
@@ -114,12 +111,7 @@ def compute_nodes(
             port.replace_source_output(replacement.output(0))
         node.validate_and_infer_types()
         results = compute(ov.Model(node.outputs(), parameters, "node"), arguments)
-        values |= zip(map(_key, node.outputs()), results, strict=True)
+        values |= zip(map(key_of, node.outputs()), results, strict=True)
         if kind == "ShapeOf" or not parameters:
-            static.update(map(_key, node.outputs()))
-    return [values[_key(result.input_value(0))] for result in model.get_results()]
-
-
-def _key(output: ov.Output) -> tuple[str, int]:
-    """Return a key for an output: the unique name of its node and its index."""
-    return output.get_node().get_name(), output.get_index()
+            static.update(map(key_of, node.outputs()))
+    return [values[key_of(result.input_value(0))] for result in model.get_results()]

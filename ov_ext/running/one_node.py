@@ -9,24 +9,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import openvino as ov
-from openvino import opset1, opset8
+from openvino import opset1
 
 from ov_ext.defects.conditions import BuiltInNode, find_defects, find_split_defects
-from ov_ext.model.passes import inputs_of, kind_of, masks_of, strided_slice
-from ov_ext.model.read import SLICES, SPLITS
+from ov_ext.model.passes import build_built_in, build_custom, kind_of
+from ov_ext.model.read import SPLITS
 from ov_ext.operators.copy import copy_packed
 from ov_ext.operators.error_text import last_sentence
-from ov_ext.operators.nodes import SLICE, STRIDED_SLICE, make_node
 from ov_ext.operators.static_values import as_constant, list_bounds
-from ov_ext.running import OUR_ENGINE
-from ov_ext.running.run_model import evaluate, infer
+from ov_ext.running.run_model import Compute
 from sliceport.defects.defect import Defect
-from sliceport.defects.engines import OPENVINO_CPU
 from sliceport.errors import InvalidSlice, ModelError
 from sliceport.slicing import Region
 from sliceport.slicing.node import Resolved
 
 Bytes = npt.NDArray[np.uint8]
+_MAX_BYTES = 2**26
+"""The most bytes of random data for a node, so that all copies of a comparison fit into 700 MiB."""
 _MAX_RANDOM = 100
 """Limit of the random elements, so that the CPU plugin's narrower types can hold them."""
 
@@ -61,22 +60,24 @@ class OneNode:
         """Return the defects that the node triggers on one engine."""
         return [defect for defect in self.defects if engine in defect.engines]
 
-    def run(self, engine: str, data: Bytes) -> list[Bytes]:
-        """Return the bytes of each output, as one of OpenVINO's engines or `ov_ext` computes them.
+    def run(self, engine: str, compute: Compute, data: Bytes, *, is_custom: bool = False) -> list[Bytes]:
+        """Return the bytes of each output, as an engine computes them by `compute`.
+
+        If `is_custom` is true, the operator of ov_ext takes the place of the built-in one.
 
         Raises:
             ModelError: The engine fails, or the node would end the process.
             InvalidSlice: `ov_ext` refuses the node.
-            UsageError: See `backend`.
         """
         unsafe = [defect for defect in self.defects_on(engine) if defect.is_unsafe_on(engine)]
         if unsafe:
             reasons = "; ".join(f"{defect.id}: {defect.reason}" for defect in unsafe)
             raise ModelError(f"the node was not run, because this engine ends the process on such a node ({reasons}).")
         try:
-            model = self._make_model(is_custom=engine == OUR_ENGINE)
-            tensors = [self._make_tensor(data)]
-            outputs = infer(model, tensors, {}) if engine == OPENVINO_CPU else evaluate(model, tensors)
+            tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
+            if data.size:
+                tensor.data.reshape(-1).view(np.uint8)[...] = data
+            outputs = compute(self._make_model(is_custom=is_custom), [tensor])
             return [np.array(output.data).reshape(-1).view(np.uint8) for output in outputs]
         except RuntimeError as error:
             raise ModelError(last_sentence(error)) from None
@@ -85,19 +86,20 @@ class OneNode:
         """Return the expected bytes of each output, which the specification selects from `data`."""
         return [_select_bytes(cut.region, data, self._element) for cut in self._node.cuts]
 
-    def count_bytes(self) -> int:
-        """Return the size of the data in bytes, rounded up."""
-        return int((prod(self._shape) * self._element.bitwidth + 7) // 8)
-
     def random_data(self, seed: int) -> Bytes:
         """Return the bytes of random elements. Unused bits of the last byte are 0.
 
         Raises:
-            ValueError: The data have more axes than NumPy allows.
+            ModelError: The data are too large, or have more axes than NumPy allows.
         """
+        size = (prod(self._shape) * self._element.bitwidth + 7) // 8
+        if size > _MAX_BYTES:
+            raise ModelError(f"its data take {size} bytes; nodes of more than {_MAX_BYTES} bytes are not compared.")
+        try:
+            flat: Any = ov.Tensor(self._element, ov.Shape(list(self._shape))).data.reshape(-1)
+        except ValueError as error:
+            raise ModelError(f"its data cannot be made ({error}).") from None
         random = np.random.default_rng(seed)
-        tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
-        flat: Any = tensor.data.reshape(-1)
         if self._element.bitwidth < 8:  # Selecting the whole region clears the unused bits.
             data = random.integers(0, 256, flat.nbytes, np.uint8)
             return _select_bytes(Region.whole(self._shape), data, self._element)
@@ -108,27 +110,18 @@ class OneNode:
     def _make_model(self, *, is_custom: bool) -> ov.Model:
         """Return a model of this node alone. Its only input is the data. For `is_custom`, see `_build_node`."""
         data = ov.op.Parameter(self._element, ov.PartialShape(list(self._shape)))
-        indices = [_make_constant(source) for source in inputs_of(self._node_in_model)[1:]]
+        indices = [_make_constant(source) for source in self._node_in_model.input_values()[1:]]
         return ov.Model(self._build_node([data.output(0), *indices], is_custom).outputs(), [data], "node")
 
     def _build_node(self, inputs: list[ov.Output], is_custom: bool) -> ov.Node:
         """Build the node on other inputs. If `is_custom`, a Slice or StridedSlice becomes the operator of ov_ext."""
-        kind = kind_of(self._node_in_model)
-        if kind == ("Split", "opset1"):
-            return opset1.split(*inputs, self._node_in_model.get_output_size())
-        if kind in SPLITS:
+        node = self._node_in_model
+        kind, _ = kind_of(node)
+        if kind == "Split":
+            return opset1.split(*inputs, node.get_output_size())
+        if kind == "VariadicSplit":
             return opset1.variadic_split(*inputs)
-        if kind in SLICES:
-            return make_node(SLICE, inputs) if is_custom else opset8.slice(*inputs)
-        masks = masks_of(self._node_in_model)
-        return make_node(STRIDED_SLICE, inputs, masks) if is_custom else strided_slice(inputs, masks)
-
-    def _make_tensor(self, data: Bytes) -> ov.Tensor:
-        """Copy the bytes of the data into a tensor of the node's type and shape."""
-        tensor = ov.Tensor(self._element, ov.Shape(list(self._shape)))
-        if data.size:
-            tensor.data.reshape(-1).view(np.uint8)[...] = data
-        return tensor
+        return build_custom(node, inputs) if is_custom else build_built_in(node, inputs)
 
 
 def _make_constant(source: ov.Output) -> ov.Output:

@@ -53,6 +53,7 @@ class OpenVINOGraph:
     Attributes:
         parameters: The inputs of the OpenVINO model.
         results: The name of the value of each Result. A value with several Results occurs only once in `outputs`.
+        declared_shapes: The declared shapes of `inputs`.
     """
 
     format = "openvino"
@@ -60,31 +61,28 @@ class OpenVINOGraph:
 
     def __init__(self, model: ov.Model) -> None:
         self._model = model
-        # The position of each node of `nodes` in `get_ordered_ops()`.
-        self._positions: list[int] = []
         # Maps the name of a value to the position of its node in `get_ordered_ops()` and the index of the output.
         self._outputs_by_name: dict[str, tuple[int, int]] = {}
-        # Maps the `_key` of a value to its name. A Constant has a name only if a Result reads it.
+        # Maps the `key_of` of a value to its name. A Constant has a name only if a Result reads it.
         self._names: dict[tuple[str, int], str] = {}
-        nodes: list[GraphNode] = []
-        result_keys = [_key(result.input_value(0)) for result in model.get_results()]
-        for position, node in enumerate(model.get_ordered_ops()):
+        result_keys = [key_of(result.input_value(0)) for result in model.get_results()]
+        ops = model.get_ordered_ops()
+        for position, node in enumerate(ops):
             kind = node.get_type_name()
             for index, output in enumerate(node.outputs()):
-                key = _key(output)
+                key = key_of(output)
                 if kind != "Result" and (kind != "Constant" or key in result_keys):
                     node_name = node.get_friendly_name()  # may be the name of other nodes, too
                     choices = (name_of(output), f"{node_name}:{index}", f"{node_name}:{position}:{index}")
                     self._names[key] = next(name for name in choices if name not in self._outputs_by_name)
                     self._outputs_by_name[self._names[key]] = (position, index)
-            if kind not in ("Constant", "Parameter", "Result"):
-                self._positions.append(position)
-                nodes.append(self._describe(node))
-        self.nodes: Sequence[GraphNode] = nodes
+        self._ops = [op for op in ops if op.get_type_name() not in ("Constant", "Parameter", "Result")]
+        self.nodes: Sequence[GraphNode] = list(map(self._describe, self._ops))
         self.parameters = model.inputs
-        self.inputs: Sequence[str] = [self._names[_key(value)] for value in self.parameters]
+        self.inputs: Sequence[str] = [self._names[key_of(value)] for value in self.parameters]
         self.results = [self._names[key] for key in result_keys]
         self.outputs: Sequence[str] = list(dict.fromkeys(self.results))
+        self.declared_shapes: DeclaredShapes = dict(zip(self.inputs, map(dims_of, model.inputs), strict=True))
 
     def _describe(self, node: ov.Node) -> GraphNode:
         """Describe a node for `diff`, with the names of the values that the node reads and writes."""
@@ -94,8 +92,8 @@ class OpenVINOGraph:
         return GraphNode(
             node.get_friendly_name(),
             kind,
-            tuple(dict.fromkeys(self._names[_key(value)] for value in sources if not _is_constant(value))),
-            tuple(self._names[_key(output)] for output in node.outputs()),
+            tuple(dict.fromkeys(self._names[key_of(value)] for value in sources if not _is_constant(value))),
+            tuple(self._names[key_of(output)] for output in node.outputs()),
             moves=kind in _MOVES,
             is_shape=kind == "ShapeOf",
             is_random=kind in ("Multinomial", "RandomUniform"),
@@ -142,11 +140,6 @@ class OpenVINOGraph:
             result.set_friendly_name(f"result {i}")
         return serialize(model, tuple(inputs), tuple(outputs))
 
-    @property
-    def declared_shapes(self) -> DeclaredShapes:
-        """The declared shapes of `inputs`."""
-        return {name: dims_of(port) for name, port in zip(self.inputs, self._model.inputs, strict=True)}
-
     def size_factors(self) -> Sequence[int]:
         """Return no divisors of sizes, because the usual sizes have many."""
         return ()
@@ -173,7 +166,7 @@ class OpenVINOGraph:
 
     def bodies(self, node: int, values: Mapping[str, Array], run: Runner) -> Iterator[Body]:
         """Yield the runs of the bodies of an If, Loop or TensorIterator; see `Graph`."""
-        op = self._model.get_ordered_ops()[self._positions[node]]
+        op = self._ops[node]
         kind = op.get_type_name()
         if kind not in ("If", "Loop", "TensorIterator"):
             return
@@ -192,7 +185,7 @@ class OpenVINOGraph:
         """Return the array of an output, or None for a constant of a type that NumPy lacks."""
         if _is_constant(output):
             return to_array(output.get_node().get_tensor_view())
-        return values[self._names[_key(output)]]
+        return values[self._names[key_of(output)]]
 
     def find_defects(self, nodes: Collection[GraphNode], shapes: InputShapes, engine: str) -> list[Defect]:
         """Return the defects that `check` finds at nodes for one engine; see `Graph`."""
@@ -231,7 +224,7 @@ def _is_constant(output: ov.Output) -> bool:
     return bool(output.get_node().get_type_name() == "Constant")
 
 
-def _key(output: ov.Output) -> tuple[str, int]:
+def key_of(output: ov.Output) -> tuple[str, int]:
     """Return a key for an output: the unique name of its node and its index. Friendly names may repeat.
 
     The output itself is not a key, because OpenVINO returns a new object for it each time.

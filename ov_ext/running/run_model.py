@@ -15,12 +15,11 @@ from ov_ext.operators.error_text import last_sentence
 from sliceport.engines.engine import Value, WholeModel
 from sliceport.errors import ModelError
 
+Compute = Callable[[ov.Model, list[ov.Tensor]], list[ov.Tensor]]
+"""A function that returns the outputs of a model for the tensors of its inputs."""
 
-def run_model(
-    whole: WholeModel,
-    inputs: Mapping[str, npt.NDArray[Any]],
-    compute: Callable[[ov.Model, list[ov.Tensor]], list[ov.Tensor]],
-) -> dict[str, Value]:
+
+def run_model(whole: WholeModel, inputs: Mapping[str, npt.NDArray[Any]], compute: Compute) -> dict[str, Value]:
     """Run a model and return its outputs by name, except those with elements of a type that `numpy_type` lacks.
 
     Args:
@@ -30,7 +29,6 @@ def run_model(
 
     Raises:
         ModelError: OpenVINO does not read or run the model.
-        UsageError, MemoryError: See `read_model_bytes`.
     """
     model = read_model_bytes(whole.data, whole.weights, whole.data_folder)
     try:
@@ -50,9 +48,6 @@ def _match_inputs(model: ov.Model, names: Sequence[str], arrays: Mapping[str, np
 
     An input may lack its name: OpenVINO also gives inputs no names, or that of another value, as of a Dropout's output.
     If there are as many inputs as names, all are then matched by position, else such inputs by order, type and shape.
-
-    Raises:
-        ModelError: The names do not fit in exactly one way.
     """
     matches = [next((name for name in names if name in port.get_names()), "") for port in model.inputs]
     if "" not in matches and len(set(matches)) == len(matches):

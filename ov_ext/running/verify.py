@@ -62,7 +62,6 @@ def verify_hardening(
         ModelError: The original model cannot be read, or the reference does not run it.
         NotVerified: Both engines fail on both models, an output cannot be compared, or the original model does not
             compute the same twice.
-        MissingExtra, MemoryError, BudgetSpent, ChildLost: See `Verifier.make_runs`.
     """
     engines = model_engines()
     plugin, evaluate = Side(engines[OPENVINO_CPU], {"precision": "f32"}), Side(engines[OPENVINO], {})
@@ -72,8 +71,7 @@ def verify_hardening(
     graph_after = OpenVINOGraph(after)
     arrays = dict(inputs or {})
     shapes = read_shapes(arrays, input_shapes)
-    all_nodes = range(len(original.nodes))
-    moved = frozenset(name for name in original.outputs if only_moves(original, all_nodes, name))
+    moved = frozenset(name for name in original.outputs if only_moves(original, range(len(original.nodes)), name))
     names = match_names(original, graph_after)
     verifier = Verifier(original, graph_after, reference, names, fixed=find_static_values(original))
     runs = verifier.make_runs(shapes, arrays, seed)
@@ -106,10 +104,9 @@ def replace_miscomputed(model: ov.Model) -> ov.Model:
     """Put operators of ov_ext in place of the nodes that OpenVINO computes wrongly, and return the model."""
 
     def replacement_of(node: ov.Node) -> ov.Node | None:
-        if kind_of(node) in BUILT_IN:
-            view = BuiltInNode(node)
-            with suppress(InvalidSlice):  # A node that breaks its rules stays, and the engine refuses it.
-                return view.custom_node if find_defects(view) else None
+        with suppress(InvalidSlice):  # A node that breaks its rules stays, and the engine refuses it.
+            if kind_of(node) in BUILT_IN and find_defects(view := BuiltInNode(node)):
+                return view.custom_node
         return None
 
     replace_nodes(model, replacement_of)

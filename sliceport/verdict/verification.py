@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from sliceport.engines.engine import Array, Value
 from sliceport.engines.failure import Failure
@@ -20,7 +20,6 @@ from sliceport.verdict.difference import EXACT, OutputDiff, Tolerance, compare_o
 from sliceport.verdict.untested import find_untested
 from sliceport.wording import list_names, phrase_for_shapes
 
-Answer = TypeVar("Answer")
 _MAX_ROUNDING = 0.3
 """The largest difference, as a fraction of the largest expected magnitude, that the original model may excuse."""
 _SEEDS = 3
@@ -373,13 +372,31 @@ class _NotComparedError(Exception):
     """An error: the models are not compared on an engine."""
 
 
-def verify_or_refuse(verify: Callable[[], Answer]) -> Answer:
-    """Return the result of `verify`, which verifies a changed model.
+def write_verified(
+    write: Callable[[Callable[..., bool]], None], verify: Callable[..., Verification] | None, *, is_changed: bool
+) -> Verification | None:
+    """Write a model, keep it only if it passes a verification, and return the verification.
+
+    Args:
+        write: A function that writes the model, calls the function that it gets with what it wrote, and keeps the model
+            if that function returns True.
+        verify: A function that verifies what `write` wrote; None to verify nothing.
+        is_changed: Whether the model was changed at all. If not, there is nothing to verify.
 
     Raises:
-        NotVerified: `verify` raised a SliceportError, so the model must not be kept. Other errors pass through.
+        NotVerified: `verify` raised a SliceportError, so the model is not kept. Other errors pass through.
     """
-    try:
-        return verify()
-    except SliceportError as error:
-        raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
+    verification = None if verify is None else NOTHING_CHANGED
+
+    def accept(*written: Any) -> bool:
+        nonlocal verification
+        if verify is None or not is_changed:
+            return True
+        try:
+            verification = verify(*written)
+        except SliceportError as error:
+            raise NotVerified(f"the changed model could not be verified, so it is not kept: {error}") from error
+        return verification.is_equal
+
+    write(accept)
+    return verification

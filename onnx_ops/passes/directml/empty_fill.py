@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_ops.defects.conditions import constant_of_shape_defects
-from onnx_ops.model.nodes import MAX_AXES, read_elements
+from onnx_ops.defects.conditions import constant_of_shape_defects, known_elements
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import build_empty
 from onnx_ops.passes.matchers import data_of
@@ -27,9 +26,7 @@ class EmptyFillForDirectMLPass(NodePass):
     reveals_shapes = True
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
-        shape = data_of(node)
-        elements = read_elements(shape, MAX_AXES)
-        elements = self.value_info.elements(shape) if elements is None else elements
+        elements = known_elements(data_of(node), self.value_info.elements)
         defects = constant_of_shape_defects(elements)
         if not defects or elements is None:
             return

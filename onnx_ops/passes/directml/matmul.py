@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_ops.defects.conditions import matmul_defects
 from onnx_ops.model.nodes import MATMULS
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import SHAPE_INPUT_OPSET, build_reshape, build_with_axes
+from onnx_ops.passes.builders import SHAPE_INPUT_OPSET, NodeList, build_reshape, build_with_axes
 from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 
 _NEGATIVE_AXES_OPSET = 11
@@ -64,16 +64,15 @@ class MatMulForDirectMLPass(NodePass):
             self.report_change(node, None, defects, "a size of its tensors is not known" if None in shapes else "")
             return
         left, right = joinable
-        nodes: list[ir.Node] = []
+        nodes = NodeList()
         for index, (shape, sizes) in enumerate(zip(joinable, leading_sizes, strict=True)):
             if len(shape) > 2:
-                nodes += build_reshape(tensors[index], (prod(sizes), *shape[-2:]))
-                tensors[index] = nodes[-1].outputs[0]
-        nodes.append(_multiply(node, tensors))
+                tensors[index] = nodes.add(*build_reshape(tensors[index], (prod(sizes), *shape[-2:])))
+        product = nodes.add(_multiply(node, tensors))
         # The result has the rank of the longer shape: it gets 1s in front of the leading sizes.
         result_sizes = max(leading_sizes, key=len)
         ones = (1,) * (max(len(left), len(right)) - 2 - len(result_sizes))
-        nodes += build_reshape(nodes[-1].outputs[0], (*ones, *result_sizes, left[-2], right[-1]))
+        nodes += build_reshape(product, (*ones, *result_sizes, left[-2], right[-1]))
         self.replace_node(node, nodes, defects, f"Reshape + {node.op_type} + Reshape")
 
     def _rewrite_vector(self, node: ir.Node, opset: int) -> None:
@@ -84,9 +83,9 @@ class MatMulForDirectMLPass(NodePass):
         if sizes is None and opset < _NEGATIVE_AXES_OPSET:  # a Squeeze of the last axis needs its number or -1
             self.report_change(node, None, (MATMUL_BY_A_VECTOR,))
             return
-        nodes = build_with_axes("Unsqueeze", vector, [1], opset)
-        nodes.append(_multiply(node, [left, nodes[-1].outputs[0]]))
-        nodes += build_with_axes("Squeeze", nodes[-1].outputs[0], [-1 if sizes is None else len(sizes) - 1], opset)
+        nodes = NodeList()
+        product = nodes.add(_multiply(node, [left, nodes.add(*build_with_axes("Unsqueeze", vector, [1], opset))]))
+        nodes += build_with_axes("Squeeze", product, [-1 if sizes is None else len(sizes) - 1], opset)
         self.replace_node(node, nodes, (MATMUL_BY_A_VECTOR,), f"Unsqueeze + {node.op_type} + Squeeze")
 
 

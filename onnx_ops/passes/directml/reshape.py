@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_ops.defects.conditions import reshape_defects, reshape_entries
 from onnx_ops.model.nodes import read_int
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_constant, build_gather
+from onnx_ops.passes.builders import NodeList, build_constant, build_gather
 from onnx_ops.passes.matchers import data_of
 
 _SHAPE_RANGE_OPSET = 15
@@ -52,18 +52,13 @@ class ReshapeForDirectMLPass(NodePass):
             return
         # The new shape is a Concat of the entries, with a computed size instead of the -1.
         index = entries.index(-1)
-        nodes: list[ir.Node] = []
-        operands: list[ir.Value] = []
-        for entry in entries[:index] + entries[index + 1 :]:
-            if isinstance(entry, int):
-                nodes.append(build_constant([entry]))
-                operands.append(nodes[-1].outputs[0])
-            else:
-                operands.append(entry)
+        nodes = NodeList()
+        others = entries[:index] + entries[index + 1 :]
+        operands = [nodes.add(build_constant([entry])) if isinstance(entry, int) else entry for entry in others]
         size_nodes = self._build_known_size(node, data, entries[:index], opset) or _build_missing_size(data, operands)
-        operands.insert(index, size_nodes[-1].outputs[0])
-        nodes += [*size_nodes, ir.node("Concat", operands, {"axis": 0})]
-        nodes.append(ir.node("Reshape", [data, nodes[-1].outputs[0]], {"allowzero": 1}))
+        operands.insert(index, nodes.add(*size_nodes))
+        new_shape = nodes.add(ir.node("Concat", operands, {"axis": 0}))
+        nodes.append(ir.node("Reshape", [data, new_shape], {"allowzero": 1}))
         self.replace_node(node, nodes, defects, "Reshape without -1")
 
     def _build_known_size(self, node: ir.Node, data: ir.Value, before: Sequence[Entry], opset: int) -> list[ir.Node]:
@@ -99,14 +94,13 @@ def _build_missing_size(data: ir.Value, others: Sequence[ir.Value]) -> list[ir.N
     The size is the number of elements of the data divided by the product of `others`, the other entries of the shape.
     If one of `others` is 0, each size of 0 counts as 1, both in the data and in `others`.
     """
-    nodes = [build_constant([1])]
-    one = nodes[0].outputs[0]
+    nodes = NodeList()
 
-    def add(op_type: str, *inputs: ir.Value, axis: int | None = None) -> ir.Value:
-        nodes.append(ir.node(op_type, list(inputs), {} if axis is None else {"axis": axis}))
-        return nodes[-1].outputs[0]
+    def add(op_type: str, *inputs: ir.Value) -> ir.Value:
+        return nodes.add(ir.node(op_type, inputs))
 
-    sizes = add("Concat", *others, axis=0)
+    one = nodes.add(build_constant([1]))
+    sizes = nodes.add(ir.node("Concat", others, {"axis": 0}))
     # `has_zero` is 1 - min(product of `others`, 1): 1 if one of `others` is 0, otherwise 0. If it is 1, the Max of
     # `elements` replaces each 0 in the shape of the data by 1. If it is 0, this Max changes nothing.
     has_zero = add("Sub", one, add("Min", add("ReduceProd", sizes), one))

@@ -12,7 +12,7 @@ from onnx_ops.model.nodes import SLICE_INPUTS_OPSET, SLICING, SPLIT_INPUT_OPSET,
 from onnx_ops.model.specs import has_sizes_input, slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Sizes
 from onnx_ops.passes.base import NodePass
-from onnx_ops.passes.builders import build_gather, build_reshape, build_slice, build_split
+from onnx_ops.passes.builders import NodeList, build_gather, build_reshape, build_slice, build_split
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, sizes_after
 from onnx_ops.passes.rewrite.fold_slices import FoldSlicesPass
@@ -179,7 +179,7 @@ class _Chain:
     def __init__(self, owner: PortablePass, data: ir.Value, sizes: Sizes, output: ir.Value) -> None:
         """Start with `data`, whose sizes are `sizes`. `owner` is the pass; it names new values after `output`."""
         self._owner, self._data, self._output = owner, data, output
-        self.nodes: list[ir.Node] = []
+        self.nodes = NodeList()
         self.value = data
         self.sizes = sizes
 
@@ -217,8 +217,7 @@ class _Chain:
         return (*self.sizes[:axis], size, *self.sizes[axis + 1 :])
 
     def _add(self, nodes: list[ir.Node], sizes: Sizes) -> None:
-        self.nodes += nodes
-        self.value, self.sizes = nodes[-1].outputs[0], sizes
+        self.value, self.sizes = self.nodes.add(*nodes), sizes
         self._owner.set_value_info(self.value, self._data, sizes, self._output)
 
 
@@ -258,12 +257,11 @@ def normalize_entries(entries: Mapping[int, AxisSlice], sizes: Sizes | None) -> 
 def _lists_exactly(node: ir.Node, opset: int, entries: Entries) -> bool:
     """Return whether a Slice already lists exactly these starts, ends, axes and steps, as int64."""
     starts, ends, steps = zip(*entries.values(), strict=True)
-    if opset < SLICE_INPUTS_OPSET:  # such a Slice has no steps, so all of `steps` are 1
-        return slice_spec(node, opset) == SliceSpec(starts, ends, tuple(entries))
-    dtypes = {
-        tensor.dtype for value in node.inputs[1:] if value is not None and (tensor := constant(value)) is not None
-    }
-    return dtypes == {ir.DataType.INT64} and slice_spec(node, opset) == SliceSpec(starts, ends, tuple(entries), steps)
+    # Before opset 10, a Slice has neither steps nor parameters that are inputs.
+    spec = SliceSpec(starts, ends, tuple(entries), None if opset < SLICE_INPUTS_OPSET else steps)
+    tensors = [constant(value) for value in node.inputs[1:] if value is not None]
+    is_int64 = all(tensor is not None and tensor.dtype == ir.DataType.INT64 for tensor in tensors)
+    return is_int64 and slice_spec(node, opset) == spec
 
 
 class PortableSplitPass(PortablePass):

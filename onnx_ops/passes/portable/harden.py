@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 
 import onnx_ir as ir
 
 from onnx_ops.model.check import REPLACEABLE_VERSION
 from onnx_ops.model.defaults import without_defaults
 from onnx_ops.model.domains import standard_opset
-from onnx_ops.model.nodes import LARGE_BYTES, SLICING, constant, is_standard, is_valid_operator
+from onnx_ops.model.nodes import LARGE_BYTES, constant, is_standard, is_valid_operator
 from onnx_ops.model.prepare import unused_names
 from onnx_ops.model.walk import model_graphs, model_nodes
 from onnx_ops.passes.analysis import Analysis
-from onnx_ops.passes.base import SlicingPass, run_until_stable
+from onnx_ops.passes.base import SlicingPass, harden_by, run_until_stable
 from onnx_ops.passes.contested_nodes import ready_for_passes
 from onnx_ops.passes.edits import remove_nodes
 from onnx_ops.passes.portable.form import (
@@ -33,14 +32,13 @@ from onnx_ops.passes.value_info import infer_facts
 from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.defects.profiles import READINGS, Profile
 from sliceport.errors import ModelError
-from sliceport.hardening import Change, Hardening, InvalidNode
+from sliceport.hardening import Hardening
 from sliceport.wording import format_findings, spell
 
 OPSET = 13
 """The first operator set in which Slice and Split have the form that every engine accepts."""
 _WITH_PARAMETERS = ("Slice", "Split", "Gather", "Reshape")
 """Operators whose inputs after the first are parameters."""
-_READINGS = " or ".join(READINGS)
 _WRITERS: tuple[type[PortablePass], ...] = (PortableSplitPass, PortableSlicePass, PortableConcatPass)
 PORTABLE: tuple[type[SlicingPass], ...] = (ConstantBoundsPass, *_WRITERS)
 """The passes that write the portable form, in the order in which they run, after `ExpandStridedSlicePass`."""
@@ -70,41 +68,39 @@ def harden_portably(
 
     Raises:
         ModelError: The model is not well-formed.
-        ChildLost: See `raise_opset`.
     """
-    notes: list[str] = []
-    is_raised = False
-    opset = standard_opset(model.opset_imports)
-    if raises_opset and opset < OPSET:
-        try:
-            with _softmax_shapes_declared(model):
-                model = raise_opset(model, OPSET)
-            is_raised = True
-            notes.append(f"the operator set was raised from {opset} to {OPSET}, by onnx's version converter")
-        except ModelError as error:
-            notes.append(f"the operator set stays {opset}: {str(error).rstrip('.')}")
+    raised, notes = model, list[str]()
+    if raises_opset and standard_opset(model.opset_imports) < OPSET:
+        raised, note = _raise_opset(model)
+        notes.append(note)
     excluded = {*profile.without, *without}
     writers = [kind(excluded, read_as) for kind in _WRITERS]
-    passes: list[SlicingPass] = [ExpandStridedSlicePass(), ConstantBoundsPass(), *writers]
-    with ready_for_passes(model):
-        analysis = Analysis(model)
-        node_count = len(analysis.nodes_of(*SLICING))
-        invalid = analysis.value_info.list_invalid()
-        changes = list(chain.from_iterable(run_until_stable(passes, analysis)))
+    report = harden_by(raised, [ExpandStridedSlicePass(), ConstantBoundsPass(), *writers], empty_report(profile))
     # Before IR version 4, each initializer would have to be an input.
-    if any(change.replacement is not None for change in changes) and model.ir_version >= REPLACEABLE_VERSION:
-        _lift_parameters(model)
+    if report.is_changed and raised.ir_version >= REPLACEABLE_VERSION:
+        _lift_parameters(raised)
     skipped = [node for writer in writers for node in writer.skipped]
     # Two passes may skip a node for the same reason.
     notes += format_findings(dict.fromkeys((node.op, node.node, f"{node.reason}: left as it is") for node in skipped))
     # If `read_as` is None, a backward Slice to the greatest integer stays, and is reported with this defect alone.
-    if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in changes):
-        option = spell("read_as", "--read-as")
-        notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option} {_READINGS}")
+    if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in report.changes):
+        option = f"{spell('read_as', '--read-as')} {' or '.join(READINGS)}"
+        notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option}")
     # Only the last change of each node counts, because a node whose bounds became constants is rewritten once more.
-    last_changes = {(change.op, change.node, change.origin): change for change in changes}
-    report = build_form_report(profile, node_count, tuple(last_changes.values()), invalid, notes)
-    return model, replace(report, is_prepared=is_raised)
+    last_changes = {(change.op, change.node, change.origin): change for change in report.changes}
+    changes = tuple(last_changes.values())
+    return raised, replace(report, changes=changes, notes=tuple(notes), is_prepared=raised is not model)
+
+
+def _raise_opset(model: ir.Model) -> tuple[ir.Model, str]:
+    """Return a copy of a model whose operator set is `OPSET`, or else the model itself, and a note about this."""
+    opset = standard_opset(model.opset_imports)
+    try:
+        with _softmax_shapes_declared(model):
+            raised = raise_opset(model, OPSET)
+    except ModelError as error:
+        return model, f"the operator set stays {opset}: {str(error).rstrip('.')}"
+    return raised, f"the operator set was raised from {opset} to {OPSET}, by onnx's version converter"
 
 
 @contextmanager
@@ -175,13 +171,6 @@ def enforce_standard_reading(model: ir.Model) -> None:
         run_until_stable([ContestedSlicePass(read_as="standard")], Analysis(model))
 
 
-def build_form_report(
-    profile: Profile,
-    node_count: int,
-    changes: Sequence[Change] = (),
-    invalid: Sequence[InvalidNode] = (),
-    notes: Sequence[str] = (),
-) -> Hardening:
-    """Build the report of a model that was written for `profile`. `node_count` is the number of its slicing nodes."""
-    versions = ", ".join(profile.versions)
-    return Hardening(profile.target, versions, node_count, tuple(changes), tuple(invalid), tuple(notes), is_form=True)
+def empty_report(profile: Profile) -> Hardening:
+    """Return the report of a model without nodes that was written for `profile`."""
+    return Hardening(profile.target, ", ".join(profile.versions), 0, (), is_form=True)

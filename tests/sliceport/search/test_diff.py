@@ -36,7 +36,7 @@ from platforms import ended_by
 
 from onnx_ops.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
 from onnx_ops.running.onnx_graph import OnnxGraph
-from ov_ext.engines import CPU_PLUGIN, EVALUATE, WholeModels
+from ov_ext.engines import CPU_PLUGIN, EVALUATE, ByEvaluate
 from sliceport.engines import side
 from sliceport.engines.registry import engines
 from sliceport.errors import MissingExtra, ModelError, UsageError
@@ -771,7 +771,7 @@ def test_openvino_model_is_cut(models: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", [CPU_PLUGIN, EVALUATE], ids=lambda engine: engine.name)
-def test_onnx_input_that_openvino_drops_is_left_out(engine: WholeModels, tmp_path: Path) -> None:
+def test_onnx_input_that_openvino_drops_is_left_out(engine: ByEvaluate, tmp_path: Path) -> None:
     pytest.importorskip("openvino")
     path = save("(float[2] x, float[3] unused, float[2] z) => (y) { y = Sub (z, x) }", tmp_path / "m.onnx")
     assert diff(path, on=engine.name).is_equal
@@ -825,9 +825,7 @@ def test_type_that_the_caller_asks_for_is_kept() -> None:
 
 
 @pytest.mark.parametrize("engine", [CPU_PLUGIN, EVALUATE], ids=lambda engine: engine.name)
-def test_onnx_input_that_openvino_renames_is_found_beside_one_that_it_drops(
-    engine: WholeModels, tmp_path: Path
-) -> None:
+def test_onnx_input_that_openvino_renames_is_found_beside_one_that_it_drops(engine: ByEvaluate, tmp_path: Path) -> None:
     """OpenVINO gives the input of a Dropout the name of the Dropout's output."""
     pytest.importorskip("openvino")
     path = save("(bool c, float[N,2] x, float[3] u) => (y, z) { y = Dropout (x)  z = Exp (y) }", tmp_path / "m.onnx")

@@ -13,7 +13,7 @@ from onnx_ops.model.proto_walk import model_nodes
 from onnx_ops.model.walk import all_nodes, count_uses, graphs_outside_functions
 from onnx_ops.passes import BY_DEFAULT, PASSES, rewrite
 from onnx_ops.passes.analysis import may_need_hardening, may_need_rewriting
-from onnx_ops.passes.directml.harden import build_hardening_report, harden_for_directml
+from onnx_ops.passes.directml.harden import EMPTY_REPORT, harden_for_directml
 from onnx_ops.passes.rewrite.run import build_empty_report
 from sliceport.api import harden
 from sliceport.api import rewrite as rewrite_file
@@ -50,7 +50,7 @@ def test_passes_report_nothing_if_the_first_look_finds_nothing(body: str) -> Non
     proto = model(body)
     assert not may_need_rewriting(model_nodes(proto))
     assert rewrite(from_proto(proto), list(PASSES)) == build_empty_report(list(PASSES))
-    assert harden_for_directml(from_proto(proto)) == build_hardening_report(0)
+    assert harden_for_directml(from_proto(proto)) == EMPTY_REPORT
 
 
 @pytest.mark.parametrize("body", SOMETHING)
@@ -83,7 +83,7 @@ def test_a_file_in_which_nothing_is_found_is_written_as_it_is(tmp_path: Path) ->
     result = rewrite_file(tmp_path / "m.onnx", tmp_path / "a.onnx")
     assert result.changes == build_empty_report(BY_DEFAULT)
     assert (tmp_path / "a.onnx").read_bytes() == data
-    assert harden(tmp_path / "m.onnx", tmp_path / "b.onnx").changes == build_hardening_report(0)
+    assert harden(tmp_path / "m.onnx", tmp_path / "b.onnx").changes == EMPTY_REPORT
     assert (tmp_path / "b.onnx").read_bytes() == data
 
 
