@@ -12,9 +12,9 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.model.proto_walk import model_nodes
 from onnx_ops.model.walk import all_nodes, count_uses, graphs_outside_functions
 from onnx_ops.passes import BY_DEFAULT, PASSES, rewrite
-from onnx_ops.passes.analysis import may_need_hardening, may_need_rewriting
+from onnx_ops.passes.analysis import may_need_hardening
 from onnx_ops.passes.directml.harden import build_hardening_report, harden_for_directml
-from onnx_ops.passes.rewrite.run import build_empty_report
+from onnx_ops.passes.rewrite.run import build_empty_report, may_need_rewriting
 from sliceport.api import harden
 from sliceport.api import rewrite as rewrite_file
 
