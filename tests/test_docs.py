@@ -24,7 +24,7 @@ PROSE = [*pages(), *(name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md") if 
 
 
 def test_every_example_is_collected() -> None:
-    assert (len(PYTHON), len(EXAMPLES)) == (16, 15)
+    assert (len(PYTHON), len(EXAMPLES)) == (17, 15)
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
     assert len(values) == 11
 
@@ -148,7 +148,7 @@ def test_files_that_are_named_exist() -> None:
 def test_modules_that_the_architecture_names_exist() -> None:
     packages = [ROOT / name for name in ("sliceport", "onnx_ops", "ov_ext")]
     paths = [path for package in packages for path in (package, *package.rglob("*"))]
-    modules = {path.stem for path in paths if path.is_dir() or path.suffix == ".py"}
+    modules = {path.stem for path in paths if path.is_dir() or path.suffix in (".py", ".toml")}
     table = read("ARCHITECTURE.md").partition("## The packages")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([a-z]\w*)`", table))
     assert len(named) > 100
