@@ -20,7 +20,6 @@ from onnx_ops.passes.directml.matmul import MatMulForDirectMLPass
 from onnx_ops.passes.directml.reshape import ReshapeForDirectMLPass
 from onnx_ops.passes.directml.slicing import SliceForDirectMLPass, SplitForDirectMLPass
 from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
-from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 from sliceport.hardening import Change, Hardening, InvalidNode
 
 HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
@@ -63,7 +62,7 @@ def may_add_in_another_order(report: Hardening) -> bool:
     rewritten = [change for change in report.changes if change.replacement is not None]
     # A MatMulInteger or QLinearMatMul adds integers, in any order with the same result.
     return any(
-        change.op == "Einsum" or (change.op == "MatMul" and MATMUL_BY_A_VECTOR in change.defects)
+        change.op == "Einsum" or (change.op == "MatMul" and "matmul by a vector" in [one.id for one in change.defects])
         for change in rewritten
     )
 
