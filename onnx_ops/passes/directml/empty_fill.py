@@ -26,7 +26,7 @@ class EmptyFillForDirectMLPass(NodePass):
     op_types = ("ConstantOfShape",)
     reveals_shapes = True
 
-    def _rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         shape = data_of(node)
         elements = read_elements(shape, MAX_AXES)
         elements = self.value_info.elements(shape) if elements is None else elements

@@ -328,7 +328,7 @@ class PortableConcatPass(PortablePass):
 
     op_types = ("Concat",)
 
-    def _rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the operands are the same in every version
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         axis = read_int(node, "axis", _CONCAT_AXIS_OF_OPSET_1)
         present = [value for value in node.inputs if value is not None]
         # If all operands are empty, the first one is the result.
