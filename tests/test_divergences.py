@@ -381,6 +381,7 @@ class TestOpenVINO:
             assert defect.handling != "rewritten" or engine not in defect.engines
             return
         hardened = answers_to_all(harden=True)[key]
+        assert "error" not in hardened, hardened
         assert defect.id in hardened["defects"]
         assert defect.id in hardened["checked"]
         assert defect.id not in hardened["remaining"]
