@@ -20,8 +20,11 @@ NOT_LOWEST := --ignore tests/test_divergences.py --ignore tests/sliceport/device
 # The tests start many processes, and each would compile the packages anew where that is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint lint-types lint-windows lint-style docs parts operators provider unit dist test-wheel test-lowest \
-  test-windows clean
+LINTERS := lint-types lint-windows lint-ruff lint-format lint-imports lint-budgets lint-english
+# What follows a linter that fails.
+mend = { echo '$@ failed; to mend it: $(1)'; exit 1; }
+
+.PHONY: demo test lint $(LINTERS) docs parts operators provider unit dist test-wheel test-lowest test-windows clean
 
 # Modules are compiled when they are first imported: pip would compile all of them, one after the other, for 24 s.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
@@ -64,21 +67,31 @@ demo: .venv/demo
 test: .venv/demo
 	$(MAKE) --jobs=4 provider unit lint docs AFTER=.venv/docs
 
-lint: lint-types lint-windows lint-style
+# All linters run before it fails, and one that fails says what mends it.
+lint: .venv/test $(AFTER)
+	@$(MAKE) --keep-going --no-print-directory $(LINTERS)
 
-lint-types: .venv/test $(AFTER)
+lint-types: .venv/test
 	$(BIN)/mypy
 
 # What Windows runs, in a cache of its own, as two runs at once would write the same files.
-lint-windows: .venv/test $(AFTER)
+lint-windows: .venv/test
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 sliceport onnx_ops ov_ext
 
-lint-style: .venv/test $(AFTER)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports --no-cache
+lint-ruff: .venv/test
+	@$(BIN)/ruff check . || $(call mend,run $(BIN)/ruff check --fix . and edit what is left)
+
+lint-format: .venv/test
+	@$(BIN)/ruff format --check . || $(call mend,run $(BIN)/ruff format .)
+
+lint-imports: .venv/test
+	@$(BIN)/lint-imports --no-cache || $(call mend,see "Who may import whom" in ARCHITECTURE.md)
+
+lint-budgets: .venv/test
 	$(BIN)/python .ci/check_budgets.py
-	$(BIN)/python .ci/check_english.py
+
+lint-english: .venv/test
+	@$(BIN)/python .ci/check_english.py || $(call mend,see "English" in CONTRIBUTING.md)
 
 # The pages, into build/site: any warning fails it, and it needs no network. The variable leaves out an announcement.
 docs: .venv/docs

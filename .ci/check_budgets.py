@@ -1,6 +1,7 @@
-"""Check that no package has more statement lines than its budget in pyproject.toml, `[tool.sliceport.budgets]`.
+"""Check that no package has more statement lines than its budget, and no folder too many Python files.
 
-Statement lines are lines of code without blank lines, comments, docstrings and imports, so that words are free.
+The limits are in pyproject.toml, `[tool.sliceport.budgets]` and `[tool.sliceport.folders]`. Statement lines are lines
+of code without blank lines, comments, docstrings and imports, so that words are free. A new budget leaves 2 % of room.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 COUNTED = {".py", ".cpp", ".hpp", ".h", ".js", ".mjs", ".html", ".css"}
@@ -34,36 +36,80 @@ def count_statement_lines(text: str) -> int:
     return len(lines - free)
 
 
-def count_package(package: str) -> int:
-    """Return the statement lines of the files of a package, including new files that git does not know yet."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", package]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    files = [ROOT / name for name in set(listed.stdout.split("\0")) if Path(name).suffix in COUNTED]
-    count = 0
-    for file in filter(Path.is_file, files):
-        text = file.read_text("utf-8")
-        if file.suffix == ".py":
-            count += count_statement_lines(text)
-        else:
-            lines = map(str.strip, text.splitlines())
-            count += sum(bool(line) and not line.startswith(("//", "/*", "*", "#include", "import ")) for line in lines)
-    return count
+def count_lines(file: Path, text: str) -> int:
+    """Return the statement lines of a file with this text."""
+    if file.suffix == ".py":
+        return count_statement_lines(text)
+    lines = map(str.strip, text.splitlines())
+    return sum(bool(line) and not line.startswith(("//", "/*", "*", "#include", "import ")) for line in lines)
+
+
+def git(*words: str) -> str:
+    """Return the output of git; empty if git fails."""
+    return subprocess.run(["git", *words], cwd=ROOT, check=False, capture_output=True, text=True).stdout
+
+
+def list_files(package: str, *kinds: str) -> list[Path]:
+    """Return the counted files of a package; by default also new files that git does not know yet."""
+    listed = git("ls-files", "-z", "--exclude-standard", *(kinds or ("--cached", "--others")), package)
+    files = {Path(name) for name in listed.split("\0") if Path(name).suffix in COUNTED}
+    return sorted(file for file in files if (ROOT / file).is_file())
+
+
+def find_growth(package: str, lines_by_file: dict[Path, int]) -> str:
+    """Return the folders with more statement lines than the branch main has, or the last commit, the largest first."""
+    base = next(filter(None, (git("merge-base", "HEAD", ref).strip() for ref in ("origin/main", "main"))), "HEAD")
+    listed = git("diff", "--name-only", "-z", "--no-renames", base, "--", package)
+    changed = [Path(name) for name in listed.split("\0") if Path(name).suffix in COUNTED]
+    growth: Counter[str] = Counter()
+    for file in {*changed, *list_files(package, "--others")}:
+        old = count_lines(file, git("show", f"{base}:{file.as_posix()}"))
+        growth[file.parent.as_posix()] += lines_by_file.get(file, 0) - old
+    return ", ".join(f"{folder} by {lines}" for folder, lines in growth.most_common() if lines > 0)
+
+
+def check_lines(budgets: dict[str, int]) -> list[str]:
+    """Print the statement lines of each package and its room. Return a sentence for each that exceeds its budget."""
+    problems = []
+    for package, budget in budgets.items():
+        lines_by_file = {file: count_lines(file, (ROOT / file).read_text("utf-8")) for file in list_files(package)}
+        lines = sum(lines_by_file.values())
+        room = budget - lines
+        print(f"{package}: {lines} of {budget} statement lines, {room} left ({room / budget:.1%})")
+        if room < 0:
+            growth = find_growth(package, lines_by_file)
+            grown = f" (grown: {growth})" if growth else ""
+            advice = "find what to remove, or raise [tool.sliceport.budgets] in pyproject.toml and say why"
+            problems.append(f"{package} has {-room} statement lines too many{grown}: {advice}.")
+    return problems
+
+
+def check_folders(packages: list[str], most: int, exceptions: dict[str, int]) -> list[str]:
+    """Return a sentence for each folder with too many Python files, and for each exception that is not needed."""
+    files = [file for package in packages for file in list_files(package)]
+    counts = Counter(str(file.parent) for file in files if file.suffix == ".py" and file.name != "__init__.py")
+    table = "pyproject.toml, [tool.sliceport.folders]"
+    problems = [
+        f"{folder} has {count} Python files, more than {exceptions.get(folder, most)} ({table}): make a folder of some."
+        for folder, count in counts.items()
+        if count > exceptions.get(folder, most)
+    ]
+    for folder, allowed in exceptions.items():
+        if counts[folder] < allowed:
+            change = f"lower its exception to {counts[folder]}" if counts[folder] > most else "remove its exception"
+            problems.append(f"{folder} has {counts[folder]} Python files: {change} in {table}.")
+    return problems
 
 
 def main() -> int:
-    """Print the statement lines and the budget of each package. Return 1 if a package exceeds its budget."""
+    """Print the sizes of all packages. Return 1 if one exceeds a limit."""
     if not (ROOT / ".git").exists():  # an unpacked source archive
         return 0
-    budgets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["sliceport"]["budgets"]
-    exceeded = 0
-    for package, budget in budgets.items():
-        lines = count_package(package)
-        print(f"{package}: {lines} of {budget} statement lines")
-        if lines > budget:
-            advice = "find what to remove, or raise [tool.sliceport.budgets] in pyproject.toml and say why"
-            print(f"{package} has {lines - budget} statement lines too many: {advice}.", file=sys.stderr)
-            exceeded = 1
-    return exceeded
+    limits = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["sliceport"]
+    problems = [*check_lines(limits["budgets"]), *check_folders(list(limits["budgets"]), **limits["folders"])]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return min(len(problems), 1)
 
 
 if __name__ == "__main__":

@@ -155,14 +155,12 @@ class OnnxReference:
         """Run a model in this process; see `ModelEngine`.
 
         Raises:
-            ModelError: See `load_whole`.
+            ModelError: See `OnnxModel.load`.
             Exception: The evaluator fails; each operator has its own errors.
         """
         from onnx.reference import ReferenceEvaluator
 
-        from onnx_ops.model.external_data import load_whole
-
-        proto = load_whole(model)
+        proto = model.load()
         results = ReferenceEvaluator(proto).run(list(model.outputs), dict(inputs))
         optionals = {value.name for value in proto.graph.output if value.type.HasField("optional_type")}
         return {

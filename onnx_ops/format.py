@@ -137,8 +137,7 @@ class ONNX:
         """
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
-        from onnx_ops.passes.analysis import may_need_rewriting
-        from onnx_ops.passes.rewrite.run import build_empty_report
+        from onnx_ops.passes.rewrite.run import build_empty_report, may_need_rewriting
         from onnx_ops.running.verify import verify_rewriting
 
         names = BY_DEFAULT if passes is None else passes

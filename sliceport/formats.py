@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from sliceport.arguments import is_path, read_names
 from sliceport.engines.engine import Engine, OperatorValidator
 from sliceport.engines.entry_points import load_entry_points
-from sliceport.engines.registry import engines_for_nodes
+from sliceport.engines.registry import describe_abilities, engines, engines_for_nodes
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import UsageError, check_names
 from sliceport.wording import spell
@@ -319,6 +319,9 @@ def choose_engines(names: Iterable[str] | None, format_: Format) -> list[Engine]
         names = (*format_.default_executors, *ready)
     option = spell("executors", "--executors")
     requested = read_names(names, option)
+    for name in requested:
+        if name in engines() and name not in (reference, *available):
+            raise UsageError(f"{option}: {name!r} runs {describe_abilities(name)}, not nodes of {format_.name}.")
     check_names("executor", requested, (reference, *available))
     chosen = [available[name] for name in dict.fromkeys(requested) if name != reference]
     if not chosen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import cache
@@ -34,7 +34,7 @@ from onnx_ops.model.io import from_proto
 from onnx_ops.passes import rewrite
 from onnx_ops.passes.directml.harden import harden_for_directml
 from sliceport import device
-from sliceport.defects import table
+from sliceport.defects import entries, table
 from sliceport.defects.cases import OnnxCase, OpenVINOCase
 from sliceport.defects.defect import (
     Accepts,
@@ -64,16 +64,17 @@ from sliceport.defects.engines import (
     TITLES,
     VERSIONS,
 )
-from sliceport.defects.onnxruntime import BELOW_THE_AXIS
+from sliceport.defects.entries import read_entries
 from sliceport.defects.profiles import PROFILES
-from sliceport.defects.reported import REPORTED
-from sliceport.defects.table import DEFECTS
+from sliceport.defects.table import DEFECTS, find_defect
 from sliceport.device import CallFailed, HostDied
 from sliceport.directml import emulator
 from sliceport.directml.operators import check
 from sliceport.engines.registry import engines
 from sliceport.errors import InvalidDescriptor, UsageError
 from sliceport.formats import formats
+
+BELOW_THE_AXIS = find_defect("backwards from below the axis")
 
 FIRST = 1001
 """The first element of ONNX data, so that none is what unwritten memory likely holds: 0, a size or an index."""
@@ -96,10 +97,24 @@ def examples_of(kind: type[Case], *handlings: Handling) -> dict[str, tuple[Defec
 
 def seen_by(*names: str) -> list[Any]:
     """List the outcomes of some engines as parameters: entry, example, engine."""
+    return _list_seen(names, lambda defect: defect.examples)
+
+
+def seen_or_clean(*names: str) -> list[Any]:
+    """List the outcomes also of clean nodes, about which all engines of their entry are right."""
+
+    def list_examples(defect: Defect) -> list[Example]:
+        clean = [replace(one, seen=dict.fromkeys(defect.engines, one.right)) for one in defect.clean]
+        return [*defect.examples, *clean]
+
+    return _list_seen(names, list_examples)
+
+
+def _list_seen(names: Sequence[str], list_examples: Callable[[Defect], Sequence[Example]]) -> list[Any]:
     return [
         pytest.param(defect, example, engine, id=f"{defect.id} {i} {engine}")
         for defect in DEFECTS
-        for i, example in enumerate(defect.examples)
+        for i, example in enumerate(list_examples(defect))
         for engine in example.seen
         if engine in names
     ]
@@ -224,7 +239,7 @@ def by_provider(model: onnx.ModelProto, example: Example, dml: Device, *, fallba
 class TestOnnx:
     @pytest.mark.parametrize(
         ("defect", "example", "engine"),
-        seen_by(ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED, ONNX_REFERENCE, OPENVINO_ONNX),
+        seen_or_clean(ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_OPTIMIZED, ONNX_REFERENCE, OPENVINO_ONNX),
     )
     def test_engine_computes_what_the_table_says(
         self, tmp_path: Path, defect: Defect, example: Example, engine: str
@@ -241,7 +256,7 @@ class TestOnnx:
             version = onnxruntime.__version__
         check_seen(defect, in_full(example), engine, seen, version)
 
-    @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(ONNXRUNTIME_DML))
+    @pytest.mark.parametrize(("defect", "example", "engine"), seen_or_clean(ONNXRUNTIME_DML))
     def test_directml_provider_computes_what_the_table_says(
         self, directml: Device, defect: Defect, example: Example, engine: str
     ) -> None:
@@ -352,7 +367,7 @@ def answers_to_all(**how: bool) -> dict[tuple[str, int, str], dict[str, Any]]:
 
 
 class TestOpenVINO:
-    @pytest.mark.parametrize(("defect", "example", "engine"), seen_by(*ASKED))
+    @pytest.mark.parametrize(("defect", "example", "engine"), seen_or_clean(*ASKED))
     def test_engine_computes_what_the_table_says(self, defect: Defect, example: Example, engine: str) -> None:
         if sys.platform == "win32" and defect.id == "strings":
             pytest.skip("short strings of Windows' C++ library survive the copy of their bytes")
@@ -366,6 +381,7 @@ class TestOpenVINO:
             assert defect.handling != "rewritten" or engine not in defect.engines
             return
         hardened = answers_to_all(harden=True)[key]
+        assert "error" not in hardened, hardened
         assert defect.id in hardened["defects"]
         assert defect.id in hardened["checked"]
         assert defect.id not in hardened["remaining"]
@@ -461,22 +477,43 @@ def front_end_files() -> list[Path]:
     return [path for package in (onnx_ops, ov_ext) for path in Path(package.__path__[0]).rglob("*.py")]
 
 
-def test_every_entry_with_a_condition_is_imported_by_a_front_end() -> None:
-    """Entries are imported in the files with their conditions; linters refuse unused imports."""
-    used = set()
-    for path in front_end_files():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sliceport.defects."):
-                used |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.Attribute):  # of a module of entries
-                used.add(node.attr)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in REPORTED:
-                used.add(node.value)
-    names = {id(value): name for module in table.MODULES for name, value in vars(module).items()}
-    found = {defect.id for defect in DEFECTS if names.get(id(defect), defect.id) in used}
-    handled = {defect.id for defect in DEFECTS if defect.handling in ("rewritten", "named", "found")}
-    assert handled <= found
-    assert {defect.handling for defect in DEFECTS if defect.id in found - handled} <= {"unseen"}
+def test_every_entry_with_a_condition_is_looked_up_by_a_front_end() -> None:
+    """Conditions look entries up by their ids."""
+    ids = {defect.id: defect for defect in DEFECTS}
+    used = {
+        node.value
+        for path in front_end_files()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in ids
+    }
+    missing = {name for name, one in ids.items() if one.handling in ("rewritten", "named", "found")} - used
+    assert not missing, f"write conditions that look them up by id, in onnx_ops/defects or ov_ext/defects: {missing}"
+    assert {ids[name].handling for name in used} <= {"rewritten", "named", "found", "unseen"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("right = {", "rihgt = {", "openvino.toml, defect 'strings', examples: .* 'right'; the keys are right, seen,"),
+        (
+            "begin = [",
+            "begn = [",
+            "openvino.toml, defect 'strings', examples: 'begin' is missing or not known; the keys",
+        ),
+        ('trigger = "', 'triger = "', "openvino.toml, defect 'strings': .* 'triger'; the keys are id, trigger, right,"),
+        ("seen.openvino ", "seen.openvno ", "examples: engine 'openvno' is not known, did you mean 'openvino"),
+    ],
+)
+def test_typo_names_the_entry_and_the_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, message: str
+) -> None:
+    text = Path(entries.__file__).with_name("openvino.toml").read_text(encoding="utf-8")
+    head, name, rest = text.partition('id = "strings"')
+    assert old in rest.partition("[[defect]]")[0]
+    (tmp_path / "openvino.toml").write_text(head + name + rest.replace(old, new, 1), encoding="utf-8")
+    monkeypatch.setattr(entries, "__file__", str(tmp_path / "entries.py"))
+    with pytest.raises(UsageError, match=message):
+        read_entries.__wrapped__("openvino")
 
 
 def test_every_condition_has_an_entry() -> None:

@@ -12,7 +12,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from our_engines import our_engines
 from pages import ROOT, VALUE, examples, pages, python_blocks, read, run_example, run_python, synopses
+from passes_page import passes_page
 
 from sliceport.cli.main import make_parser
 
@@ -23,7 +25,8 @@ PROSE = [*pages(), *(name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md") if 
 
 
 def test_every_example_is_collected() -> None:
-    assert (len(PYTHON), len(EXAMPLES)) == (16, 15)
+    counts = (len(PYTHON), len(EXAMPLES))
+    assert counts == (17, 15), "a page has a block more or less: if all are found, write the numbers here"
     values = [line for name, i in PYTHON for line in python_blocks(name)[i].splitlines() if VALUE.match(line)]
     assert len(values) == 11
 
@@ -71,7 +74,8 @@ def test_synopses_name_every_option_and_no_other() -> None:
                 continue
             key = (found[1], found[2])
             named = set(re.findall(r"--[a-z-]+", entry))
-            assert named == options(known[key]) - LEFT_OUT, key
+            differing = named ^ (options(known[key]) - LEFT_OUT)
+            assert not differing, f"mend the synopsis of {' '.join(key)} in docs/, which lacks or invents {differing}"
             seen.add(key)
     assert seen == set(known) - GROUPS
 
@@ -102,20 +106,21 @@ def test_the_reference_lists_the_public_names() -> None:
     public = [f"{package}.{name}" for package, found in names.items() for name in found]
     # The function has the name of its module, which is what a reader of the source would find.
     public[public.index("onnx_ops.passes.rewrite")] += ".run.rewrite"
-    assert sorted(name for name in listed if not name.startswith("sliceport.formats.")) == sorted(public)
+    missing = set(public) - set(listed)
+    unknown = {name for name in listed if not name.startswith("sliceport.formats.")} - set(public)
+    assert not missing, f"add to the page of docs/api*.md of the package: {[f'::: {name}' for name in missing]}"
+    assert not unknown, f"remove from docs/api*.md, or add to tests/data/public_names.json: {unknown}"
+    assert len(listed) == len(set(listed))
 
 
 def test_passes_and_targets_are_listed() -> None:
-    from onnx_ops.passes import PASSES
-    from sliceport.engines.registry import engines
     from sliceport.formats import all_targets, formats
 
-    assert re.findall(r"^\| `(\w+)` \|", read("docs/rewrite.md"), re.MULTILINE) == list(PASSES), (
-        "give docs/rewrite.md a row for each of PASSES, in their order"
-    )
+    assert read("docs/rewrite.md") == passes_page(), "run: python tests/support/of_pages/passes_page.py"
     executors = set(re.findall(r"^\| `([\w-]+)` \|", read("docs/cli.md"), re.MULTILINE))
-    assert executors == set(engines()) | {one.reference[0] for one in formats().values()}
-    assert all(target in read("docs/cli.md") for target in all_targets())
+    known = {*our_engines(), *(one.reference[0] for one in formats().values())}
+    assert executors == known, f"the table of executors in docs/cli.md lacks or invents {executors ^ known}"
+    assert not [target for target in all_targets() if target not in read("docs/cli.md")], "add it to docs/cli.md"
 
 
 def sentences(name: str) -> set[str]:
@@ -130,7 +135,7 @@ def sentences(name: str) -> set[str]:
 def test_no_sentence_stands_in_two_places() -> None:
     counts = Counter(itertools.chain.from_iterable(map(sentences, PROSE)))
     assert len(counts) > 200
-    assert [sentence for sentence, count in counts.items() if count > 1] == []
+    assert not [sentence for sentence, count in counts.items() if count > 1], "two pages have the sentence: keep one"
 
 
 @pytest.mark.skipif(not (ROOT / "sliceport").is_dir(), reason="the source is not here")
@@ -143,25 +148,25 @@ def test_files_that_are_named_exist() -> None:
         )
     }
     assert len(named) > 20
-    assert [entry for entry in sorted(named) if not (ROOT / entry[1]).exists()] == []
+    assert not [entry for entry in sorted(named) if not (ROOT / entry[1]).exists()], "pages name lost files"
 
 
 @pytest.mark.skipif(not (ROOT / "sliceport").is_dir(), reason="the source is not here")
 def test_modules_that_the_architecture_names_exist() -> None:
     packages = [ROOT / name for name in ("sliceport", "onnx_ops", "ov_ext")]
     paths = [path for package in packages for path in (package, *package.rglob("*"))]
-    modules = {path.stem for path in paths if path.is_dir() or path.suffix == ".py"}
+    modules = {path.stem for path in paths if path.is_dir() or path.suffix in (".py", ".toml")}
     table = read("ARCHITECTURE.md").partition("## The packages")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([a-z]\w*)`", table))
     assert len(named) > 100
-    assert sorted(named - modules - {"range"}) == []
+    assert not named - modules - {"range"}, "ARCHITECTURE.md, The packages: no such modules"
 
 
 @pytest.mark.skipif(not (ROOT / "ARCHITECTURE.md").exists(), reason="only the packages are here")
 def test_the_architecture_has_the_layers_of_the_contracts() -> None:
     contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    assert "\n".join(layers) in read("ARCHITECTURE.md")
+    assert "\n".join(layers) in read("ARCHITECTURE.md"), f"Who may import whom in ARCHITECTURE.md lacks {layers}"
 
 
 def test_nothing_comes_from_elsewhere() -> None:

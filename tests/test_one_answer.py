@@ -31,6 +31,9 @@ ONNX_CASES = {
     for i, example in enumerate(defect.examples)
     if isinstance(example.case, OnnxCase) and defect.handling in HARDENED and defect.evidence == "proved"
 }
+CLEAN_CASES = {
+    f"{defect.rule} {i}": (defect, example.case) for defect in DEFECTS for i, example in enumerate(defect.clean)
+}
 OPENVINO_CASES = {
     f"{defect.rule} {i}": (defect, example.case.to_json())
     for defect in DEFECTS
@@ -126,3 +129,14 @@ def test_check_finds_what_harden_rewrites_in_openvino(name: str) -> None:
     is_here = [any(found_id == defect.id for _, found_id in answer) for answer in answers]
     assert is_here[0]
     assert len(answers) > 3
+
+
+@pytest.mark.parametrize("name", CLEAN_CASES)
+def test_clean_node_is_not_found_and_stays(name: str) -> None:
+    defect, case = CLEAN_CASES[name]
+    model: Any = parser.parse_model(case.text) if isinstance(case, OnnxCase) else build(case.to_json())[0]
+    found = {one.defect.id for one in sliceport.check(model).findings}
+    is_onnx = isinstance(case, OnnxCase)
+    changes = (harden_for_directml(from_proto(model)) if is_onnx else ov_ext.defects.hardening.harden(model)).changes
+    named = {each.id for change in changes for each in change.defects}
+    assert defect.id not in found | named, "the condition is wider than the defect"

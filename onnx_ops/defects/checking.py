@@ -55,11 +55,8 @@ from onnx_ops.model.specs import slice_spec, split_spec_with_open_sizes
 from onnx_ops.model.views import Array, Sizes
 from onnx_ops.model.walk import graphs_in, scoped_nodes
 from sliceport.checking import NodeFinding, NodeFindings
-from sliceport.defects import onnxruntime as onnxruntime_defects
-from sliceport.defects import validity
 from sliceport.defects.defect import Defect, Kind
-from sliceport.defects.openvino import EMPTY_LISTS
-from sliceport.defects.reported import REPORTED
+from sliceport.defects.entries import read_entries
 from sliceport.errors import DynamicSlice, InvalidSlice, Rule
 from sliceport.slicing import AxisSlice, SliceSpec
 
@@ -68,24 +65,28 @@ if TYPE_CHECKING:
     from onnx_ops.lowering import AnyModel
     from sliceport.engines.sizes import InputShapes
 
+_REPORTED = read_entries("reported")
+_DEFECTS = read_entries("onnxruntime")
+_VALIDITY = read_entries("validity")
+
 ENGINES = ("onnxruntime-cpu", "onnxruntime-cpu-optimized", "onnxruntime-dml", "onnx-reference", "openvino-onnx")
 """The engines about which `check` reports: those with proved entries for ONNX models in the table of defects."""
 _BY_RULE: Mapping[Rule | None, Defect] = {
-    None: validity.NOT_VALID,
-    "list": validity.NOT_A_LIST,
-    "sizes": validity.WRONG_SIZES,
-    "count": validity.WRONG_COUNT,
-    "no sizes": onnxruntime_defects.NO_PARTS,
-    "uneven": validity.UNEVEN_PARTS,
-    "num_outputs above": validity.NUM_OUTPUTS_UNLIKE,
-    "num_outputs below": validity.FEWER_NUM_OUTPUTS,
+    None: _VALIDITY["not valid"],
+    "list": _VALIDITY["parameters that are no lists"],
+    "sizes": _VALIDITY["sizes that do not fit"],
+    "count": _VALIDITY["sizes unlike the outputs"],
+    "no sizes": _DEFECTS["an empty list of parts"],
+    "uneven": _VALIDITY["uneven parts without sizes"],
+    "num_outputs above": _VALIDITY["num_outputs unlike the outputs"],
+    "num_outputs below": _VALIDITY["num_outputs below the outputs"],
 }
 """The entry for each rule that an invalid node may break; None stands for all rules without an entry of their own."""
 _WITH_REPORTS: Mapping[str, Defects] = {
-    onnxruntime_defects.NOTHING_SELECTED.id: (REPORTED["empty result"],),
-    onnxruntime_defects.EMPTY_PART.id: (REPORTED["empty part of a split"],),
-    onnxruntime_defects.EMPTY_LAST_PART.id: (REPORTED["empty part of a split"],),
-    onnxruntime_defects.BELOW_THE_AXIS.id: (REPORTED["backward start below the axis"],),
+    "nothing is selected": (_REPORTED["empty result"],),
+    "a part is empty": (_REPORTED["empty part of a split"],),
+    "num_outputs that leaves the last part empty": (_REPORTED["empty part of a split"],),
+    "backwards from below the axis": (_REPORTED["backward start below the axis"],),
 }
 """By the id of a defect: the reports about other engines that apply to the same nodes."""
 _CHECKED_OPERATORS = frozenset(
@@ -164,7 +165,8 @@ class _Checker:
             values = (*node.outputs, *_body_inputs(node))
             if any(self._facts_of(each).is_misdeclared or each.name in self._contradicted for each in values):
                 name = node.written_name
-                yield NodeFinding(onnxruntime_defects.FIXED_SIZE, name, node.op_type, "defect", "", scope)
+                defect = _DEFECTS["a declared size that the inputs leave open"]
+                yield NodeFinding(defect, name, node.op_type, "defect", "", scope)
 
     def _check(self, scope: tuple[str, ...], node: Node) -> _Findings:
         """Find broken rules, defects and fragility of a node. `scope` is its scope by `scoped_nodes`."""
@@ -202,7 +204,7 @@ class _Checker:
         elif node.op_type == "Squeeze" and self._opset < _UNSORTED_AXES_OPSET:
             axes = list(read_ints(node, "axes") or ())
             if axes != sorted(axes):
-                yield onnxruntime_defects.UNSORTED_AXES, "defect", ""
+                yield _DEFECTS["squeeze of axes out of order"], "defect", ""
         yield from check_empty_sizes(node, self._opset, self._open_sizes)
 
     def _check_reshape(self, data: Value, target: Sequence[Value | int]) -> _Findings:
@@ -225,7 +227,7 @@ class _Checker:
         if failing:
             text = ", ".join("?" if size is None else str(size) for size in shape)
             names = " or ".join(dict.fromkeys(failing))
-            yield validity.FAILS_AT_ZERO, "fragile", f"shape=[{text}] fails where {names} is 0"
+            yield _VALIDITY["a reshape that fails at size 0"], "fragile", f"shape=[{text}] fails where {names} is 0"
 
     def _facts_of(self, value: Value | None) -> Facts:
         return self._facts.get(value, NO_FACTS)
@@ -243,7 +245,7 @@ class _Checker:
             if facts.data is not None and value is not None and constant(value) is None:
                 value.set_constant(facts.element, facts.data)
         if id(node) in self._incomplete_splits:
-            yield onnxruntime_defects.OUTPUT_LEFT_OUT, "defect", ""
+            yield _DEFECTS["an output is left out"], "defect", ""
         try:
             check_node(node, self._opset)
         except InvalidSlice as error:
@@ -259,7 +261,7 @@ class _Checker:
             yield from self._check_split(node) if node.op_type == "Split" else self._check_slice(node)
 
     def _check_slice(self, node: Node) -> _Findings:
-        """Find the defects of a Slice that is valid as far as is known, including the `REPORTED` ones of other engines.
+        """Find the defects of a Slice that is valid as far as is known, including the reported ones of other engines.
 
         A backward Slice is fragile if its start may be before the first element of an open axis: engines differ then.
         """
@@ -273,7 +275,7 @@ class _Checker:
             yield from _check_computed_parameters(node)
             return
         if not bounds and self._opset >= SLICE_INPUTS_OPSET:
-            yield EMPTY_LISTS, "defect", ""
+            yield read_entries("openvino")["empty lists in an ONNX model"], "defect", ""
         yield from self._with_reports(node, self._find_reported(spec, bounds, sizes))
         for axis, (start, _, step) in bounds.items():
             name = self._open_sizes.name(data, axis)
@@ -281,10 +283,10 @@ class _Checker:
             # `slice_defects` returns its defect for every size.
             if name and step < 0 and _INT32_MIN < start < -1:
                 detail = f"engines differ on start {start} with step {step} where {name} is less than {-start}"
-                yield onnxruntime_defects.BELOW_THE_AXIS, "fragile", detail
+                yield _DEFECTS["backwards from below the axis"], "fragile", detail
 
     def _find_reported(self, spec: SliceSpec, bounds: Mapping[int, AxisSlice], sizes: Sizes | None) -> Defects:
-        """Return the `REPORTED` defects of other engines that a Slice with these `bounds` by axis triggers."""
+        """Return the reported defects of other engines that a Slice with these `bounds` by axis triggers."""
         axes = list(bounds)  # in the order in which the node lists them
         steps = {step for _, _, step in bounds.values()}
         starts_in_front = any(
@@ -304,10 +306,10 @@ class _Checker:
             ),
             "axes out of order": axes != [axes[0] + i for i in range(len(axes))],  # or with gaps
         }
-        return tuple([REPORTED[name] for name, is_match in matches.items() if is_match])
+        return tuple([_REPORTED[name] for name, is_match in matches.items() if is_match])
 
     def _check_split(self, node: Node) -> _Findings:
-        """Find the defects of a Split that is valid as far as its parameters are known, including the `REPORTED` ones.
+        """Find the defects of a Split that is valid as far as its parameters are known, including the reported ones.
 
         A Split of an open axis is fragile if its result is right only for some sizes of the axis.
         """
@@ -315,11 +317,11 @@ class _Checker:
         sizes = sizes_of(data)
         yield from self._with_reports(node, split_defects(node, self._opset, sizes))
         if self._opset < SPLIT_INPUT_OPSET:
-            yield REPORTED["split below opset 13"], "defect", ""
+            yield _REPORTED["split below opset 13"], "defect", ""
         if self._opset >= NUM_OUTPUTS_OPSET:
-            yield REPORTED["split of opset 18"], "defect", ""
+            yield _REPORTED["split of opset 18"], "defect", ""
         if not all(output.is_graph_output() or output.uses() for output in node.outputs):
-            yield REPORTED["part that is not read"], "defect", ""
+            yield _REPORTED["part that is not read"], "defect", ""
         name = ""  # stays empty if `read_int` raises DynamicSlice, because the axis is not known
         try:
             axis = read_int(node, "axis", 0)
@@ -331,17 +333,19 @@ class _Checker:
             count = len(node.outputs)
             if name and count > 1 and self._opset >= NUM_OUTPUTS_OPSET and "num_outputs" in node.attributes:
                 detail = f"one of the {count} parts is empty for some sizes of {name}, such as 1"
-                yield onnxruntime_defects.EMPTY_LAST_PART, "fragile", detail
+                yield _DEFECTS["num_outputs that leaves the last part empty"], "fragile", detail
             elif name and count > 1 and not _is_input_computed(node, 1):
-                yield validity.UNEVEN_PARTS, "fragile", f"right only where {name} is a multiple of {count}"
+                detail = f"right only where {name} is a multiple of {count}"
+                yield _VALIDITY["uneven parts without sizes"], "fragile", detail
             return
         if name:
-            yield validity.FIXED_AXIS, "fragile", f"split={list(part_sizes)} fixes {name} to {sum(part_sizes)}"
+            detail = f"split={list(part_sizes)} fixes {name} to {sum(part_sizes)}"
+            yield _VALIDITY["sizes that fix an open axis"], "fragile", detail
         if "num_outputs" in node.attributes and len(set(part_sizes)) > 1:
-            yield REPORTED["uneven parts by num_outputs"], "defect", ""
+            yield _REPORTED["uneven parts by num_outputs"], "defect", ""
 
     def _with_reports(self, node: Node, defects: Defects) -> _Findings:
-        """Yield a finding for each defect, followed by the `REPORTED` defects of other engines with the same trigger.
+        """Yield a finding for each defect, followed by the reported defects of other engines with the same trigger.
 
         The findings are those where onnxruntime places the node; see `adapt_to_placement`.
         """
@@ -377,11 +381,11 @@ def _body_inputs(node: Node) -> list[Value]:
 
 
 def _check_computed_parameters(node: Node) -> _Findings:
-    """Find the `REPORTED` defects of a Slice whose steps or ends are computed when the model runs."""
+    """Find the reported defects of a Slice whose steps or ends are computed when the model runs."""
     if _is_input_computed(node, _STEPS):
-        yield REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
+        yield _REPORTED["step at run time"], "fragile", f"its steps come from {node.inputs[_STEPS].name!r}"  # type: ignore[union-attr]
     if _is_input_computed(node, _ENDS):
-        yield REPORTED["bounds at run time"], "defect", ""
+        yield _REPORTED["bounds at run time"], "defect", ""
 
 
 def _is_input_computed(node: Node, index: int) -> bool:

@@ -26,11 +26,13 @@ from onnx_ops.model.nodes import (
 )
 from onnx_ops.model.specs import slice_spec, split_spec, split_spec_with_open_sizes, strided_slice_spec
 from onnx_ops.model.views import Array, NodeView, Sizes, ValueView
-from sliceport.defects import onnxruntime as defects
 from sliceport.defects.defect import Defect
+from sliceport.defects.entries import read_entries
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import AxisSlice, Region
 from sliceport.slicing.spec import cut_shape, normalize_axis
+
+_DEFECTS = read_entries("onnxruntime")
 
 Value = TypeVar("Value", bound=ValueView)
 Defects = tuple[Defect, ...]
@@ -101,7 +103,7 @@ def _check_split(node: NodeView, opset: int, sizes: Sizes) -> None:
 def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     """Return the defects that a Slice triggers on the DirectML provider.
 
-    If there is a defect from `find_unfixable`, or NOTHING_SELECTED, only this defect is returned. Others do not matter.
+    If there is a defect from `find_unfixable`, or nothing is selected, only this defect is returned.
 
     Args:
         node: The Slice.
@@ -117,19 +119,20 @@ def slice_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
         return ()  # the remaining defects need bounds that are inputs
     bounds = slice_spec(node, opset).by_axis(None if sizes is None else len(sizes))
     if shape_if_empty(bounds, sizes) is not None:
-        return (defects.NOTHING_SELECTED,)
-    triggered = [defects.STEPS_WITHOUT_AXES] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
+        return (_DEFECTS["nothing is selected"],)
+    triggered = [_DEFECTS["steps without axes"]] if len(node.inputs) > _STEPS and node.inputs[_AXES] is None else []
     # `replace_refused_starts` changes the bounds of an axis only if the provider refuses them.
     adapted = replace_refused_starts(bounds, sizes)
     refused_steps = [step for axis, (_, _, step) in bounds.items() if adapted[axis] != bounds[axis]]
-    triggered += [defects.BELOW_THE_AXIS if step < 0 else defects.FROM_THE_LEAST for step in refused_steps]
+    below, least = _DEFECTS["backwards from below the axis"], _DEFECTS["from the least integer to a negative end"]
+    triggered += [below if step < 0 else least for step in refused_steps]
     return tuple(dict.fromkeys(triggered))
 
 
 def find_unfixable(node: NodeView, opset: int, sizes: Sizes | None) -> Defect | None:
     """Return the defect that no replacement of a Slice or Split avoids, or None. For arguments see `slice_defects`."""
     if sizes is not None and len(sizes) > _MAX_SLICE_AXES:
-        return defects.MORE_THAN_EIGHT_AXES
+        return _DEFECTS["more than 8 axes"]
     # `handling` is "rewritten" for a defect that `harden` avoids, and "named" for a defect that is only reported.
     disagreement = find_disagreement(node, opset, sizes)
     return disagreement if disagreement is not None and disagreement.handling == "named" else None
@@ -159,9 +162,9 @@ def replace_refused_starts(bounds: Mapping[int, AxisSlice], sizes: Sizes | None)
     adapted = {}
     for axis, (start, end, step) in bounds.items():
         size = sizes[axis] if sizes is not None else None
-        if step < 0:  # the condition of BELOW_THE_AXIS
+        if step < 0:  # the condition of "backwards from below the axis"
             is_refused = start <= _INT32_MIN or (size is not None and start < -size)
-        else:  # the condition of FROM_THE_LEAST
+        else:  # the condition of "from the least integer to a negative end"
             is_refused = start <= _INT32_MIN and end < 0
         adapted[axis] = AxisSlice(0 if is_refused else start, end, step)
     return adapted
@@ -172,7 +175,7 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
     unfixable = find_unfixable(node, opset, sizes)
     # The provider refuses too many axes even if nothing reads the parts. All other defects need a part that is read.
     is_read = any(output.is_graph_output() or output.uses() for output in node.outputs)
-    if unfixable is defects.MORE_THAN_EIGHT_AXES or (unfixable is not None and is_read):
+    if unfixable is _DEFECTS["more than 8 axes"] or (unfixable is not None and is_read):
         return (unfixable,)
     if not is_read:
         return ()
@@ -180,8 +183,8 @@ def split_defects(node: NodeView, opset: int, sizes: Sizes | None) -> Defects:
         part_sizes = split_spec_with_open_sizes(node, opset, sizes).sizes
     except (InvalidSlice, DynamicSlice):  # without known sizes, no part is certainly empty
         part_sizes = ()
-    gating = (defects.ONE_PART_GATES_ANOTHER,) if is_gated(node.outputs) else ()
-    return (*gating, defects.EMPTY_PART) if 0 in part_sizes else gating
+    gating = (_DEFECTS["one part gates another"],) if is_gated(node.outputs) else ()
+    return (*gating, _DEFECTS["a part is empty"]) if 0 in part_sizes else gating
 
 
 def is_gated(parts: Sequence[ValueView]) -> bool:
@@ -245,7 +248,7 @@ def reshape_defects(node: NodeView, target: Sequence[ValueView | int]) -> Defect
     """
     # The provider refuses a -1 if allowzero is set. With a 0 or a second -1, the Reshape itself is invalid.
     is_refused = bool(read_int(node, "allowzero", 0)) and target.count(-1) == 1 and 0 not in target
-    return (defects.ALLOWZERO,) if is_refused else ()
+    return (_DEFECTS["allowzero and a -1"],) if is_refused else ()
 
 
 def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defects:
@@ -261,9 +264,9 @@ def matmul_defects(sizes: Sequence[Sizes | None], dtype: IntEnum | None) -> Defe
         return ()
     ranks = [len(tensor_sizes) for tensor_sizes in sizes if tensor_sizes is not None]
     if max(ranks, default=0) > MAX_MATMUL_AXES:
-        return (defects.MATMUL_OF_MANY_AXES,)
+        return (_DEFECTS["matmul of more than 4 axes"],)
     is_by_vector = sizes[-1] is not None and len(sizes[-1]) == 1
-    return (defects.MATMUL_BY_A_VECTOR,) if is_by_vector else ()
+    return (_DEFECTS["matmul by a vector"],) if is_by_vector else ()
 
 
 def einsum_terms(node: NodeView) -> list[str]:
@@ -296,10 +299,10 @@ def einsum_defects(node: NodeView) -> Defects:
     if not summed or not output:
         return ()
     if len(summed) > 1 or left == right or len(left | right) > _MAX_EINSUM_LABELS:
-        return (defects.EINSUM_OF_NO_MATMUL,)
+        return (_DEFECTS["einsum that no matrix product computes"],)
     # The output of a GEMM has room for one label of `left` alone, one of `right` alone, and any two other labels.
     axes_of_gemm = min(1, len(output - left)) + min(1, len(output - right)) + 2
-    return (defects.EINSUM_DROPS_A_LABEL,) if len(output) > axes_of_gemm else ()
+    return (_DEFECTS["einsum that drops a label"],) if len(output) > axes_of_gemm else ()
 
 
 def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
@@ -310,7 +313,7 @@ def conv_transpose_defects(node: NodeView, opset: int) -> Defects:
     """
     # The attribute has one entry per spatial axis. The provider refuses a single entry, even a 0.
     is_refused = len(read_ints(node, "output_padding") or ()) == 1 and opset <= _MAX_CONV_TRANSPOSE_OPSET
-    return (defects.CONV_TRANSPOSE_PADDING,) if is_refused else ()
+    return (_DEFECTS["output_padding of one axis"],) if is_refused else ()
 
 
 def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | None, element: IntEnum | None) -> Defects:
@@ -339,7 +342,8 @@ def fused_slice_defects(node: NodeView, opset: int, shape: tuple[int, ...] | Non
     else:
         region = split_spec(node, opset, shape).resolve(shape)[read_outputs[0]]
     start = _start_of_run(region)
-    return (defects.ALIGNED_RUN,) if start is not None and start * BITS[element] % _ALIGNMENT_BITS == 0 else ()
+    is_aligned = start is not None and start * BITS[element] % _ALIGNMENT_BITS == 0
+    return (_DEFECTS["aligned run between element-wise nodes"],) if is_aligned else ()
 
 
 def _start_of_run(region: Region) -> int | None:
@@ -387,7 +391,7 @@ def _is_read_by_one_fused_node(value: ValueView) -> bool:
 
 def constant_of_shape_defects(shape: Array | None) -> Defects:
     """Return the defects that a ConstantOfShape triggers. `shape` is the shape of its output, None if not known."""
-    return (defects.EMPTY_FILL,) if shape is not None and 0 in shape else ()
+    return (_DEFECTS["constant of an empty shape"],) if shape is not None and 0 in shape else ()
 
 
 def loop_defects(shapes: Iterable[tuple[Sizes | None, Sizes | None, bool]]) -> Defects:
@@ -402,5 +406,5 @@ def loop_defects(shapes: Iterable[tuple[Sizes | None, Sizes | None, bool]]) -> D
         for declared, inferred in pairs:
             is_certain = inferred is not None or is_resized
             if declared is not None and declared != inferred and is_certain:
-                return (defects.CARRIED_SIZE,)
+                return (_DEFECTS["a carried value changes its size"],)
     return ()

@@ -8,10 +8,12 @@ from onnx_ops.model.nodes import CONTESTED, NUM_OUTPUTS_OPSET, SLICING, is_stand
 from onnx_ops.model.specs import slice_spec, split_spec
 from onnx_ops.model.views import NodeView
 from sliceport.defects.defect import Defect
-from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST, BELOW_THE_AXIS, DROPPED_STEPS, EMPTY_LAST_PART
+from sliceport.defects.entries import read_entries
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.slicing import INT64_MAX, SliceSpec
 from sliceport.slicing.spec import normalize_axis
+
+_DEFECTS = read_entries("onnxruntime")
 
 CONTESTED_ENDS = (2**31 - 1, INT64_MAX)
 """Ends of a backward Slice about which onnxruntime's CPU provider differs from the specification."""
@@ -49,21 +51,21 @@ def _find_slice_disagreement(spec: SliceSpec, sizes: Sequence[int | None] | None
     # A Slice without steps gets no entries: engines disagree only about steps other than 1.
     entries = list(zip(spec.starts, spec.ends, spec.steps or (), strict=False))
     if any(step < 0 and end in CONTESTED_ENDS for _, end, step in entries):
-        return BACKWARD_TO_THE_GREATEST
+        return _DEFECTS["backward slice to the greatest integer"]
     # Without axes, onnxruntime's EliminateSlice ignores the steps. It drops the Slice if the bounds select everything.
     is_stepped = any(step != 1 for *_, step in entries)
     if is_stepped and spec.axes is None and all((start, end) == (0, INT64_MAX) for start, end, _ in entries):
-        return DROPPED_STEPS
+        return _DEFECTS["steps without axes over whole axes"]
     axes = range(len(spec.starts)) if spec.axes is None else spec.axes
     for (start, _, step), axis in zip(entries, axes, strict=False):
         size = sizes[axis] if sizes is not None and -len(sizes) <= axis < len(sizes) else None
         if step < 0 and size and start < -size:
-            return BELOW_THE_AXIS
+            return _DEFECTS["backwards from below the axis"]
     return None
 
 
 def _find_split_disagreement(node: NodeView, opset: int, sizes: Sequence[int | None] | None) -> Defect | None:
-    """Return EMPTY_LAST_PART if a Split has `num_outputs` and its last part is known to be empty, otherwise None."""
+    """Return the defect of a Split that has `num_outputs` and whose last part is known to be empty, otherwise None."""
     if opset < NUM_OUTPUTS_OPSET or "num_outputs" not in node.attributes or sizes is None:
         return None
     axis = normalize_axis(read_int(node, "axis", 0), len(sizes))
@@ -71,4 +73,4 @@ def _find_split_disagreement(node: NodeView, opset: int, sizes: Sequence[int | N
         return None
     # The parts depend on the size of the split axis alone, so 0 can stand for open sizes of other axes.
     spec = split_spec(node, opset, tuple([size or 0 for size in sizes]))
-    return EMPTY_LAST_PART if spec.sizes and spec.sizes[-1] == 0 else None
+    return _DEFECTS["num_outputs that leaves the last part empty"] if spec.sizes and spec.sizes[-1] == 0 else None

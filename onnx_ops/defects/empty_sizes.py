@@ -13,8 +13,10 @@ from onnx_ops.defects.empty_axes import find_einsum_divisors, find_fused_transpo
 from onnx_ops.infer.open_sizes import OpenSizes
 from onnx_ops.model.nodes import MATMULS, read_int
 from onnx_ops.model.views import NodeView, ValueView
-from sliceport.defects import onnxruntime as defects
 from sliceport.defects.defect import Defect, Kind
+from sliceport.defects.entries import read_entries
+
+_DEFECTS = read_entries("onnxruntime")
 
 EMPTY_SIZE_OPERATORS = (*MATMULS, "Einsum", "Concat")
 Dim = int | str | None
@@ -47,7 +49,10 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
         return None if isinstance(size, str) and open_sizes.may_decide(size, node) else size
 
     if node.op_type == "Einsum":
-        yield from _combine((defects.EINSUM_OF_EMPTY, size_of(*axis), _CRASH) for axis in find_einsum_divisors(node))
+        yield from _combine(
+            (_DEFECTS["einsum of a transposed empty axis"], size_of(*axis), _CRASH)
+            for axis in find_einsum_divisors(node)
+        )
         return
     tensors = [
         [] if value is None else [size_of(value, axis) for axis in range(len(value.shape or ()))]
@@ -59,14 +64,14 @@ def check_empty_sizes(node: NodeView, opset: int, open_sizes: OpenSizes) -> Iter
     fused = [*find_fused_transposes(node, opset)] if node.op_type == "MatMul" else []
     # onnxruntime divides by the size of an axis that a fused Transpose moves behind all batch axes.
     moved = [size_of(data, 0) for kind, data in fused if kind == "batch"]
-    effects: list[Effect] = [(defects.TRANSPOSED_EMPTY_AXIS, size, _CRASH) for size in moved]
+    effects: list[Effect] = [(_DEFECTS["matmul of a transposed empty axis"], size, _CRASH) for size in moved]
     left, right = (tensors[index] for index in MATMULS[node.op_type])
     if left and right:
         has_integers = any(value is not None and value.dtype and "INT" in value.dtype.name for value in node.inputs)
         effects += find_product_effects(left, right, has_integers, [kind for kind, _ in fused])
         terms = _find_empty_sum(left, right)
         if node.op_type != "MatMul" and not _is_product_empty(left, right, terms):
-            effects.append((defects.EMPTY_INTEGER_SUM, terms, _UNWRITTEN))
+            effects.append((_DEFECTS["matmul of integers over an empty axis"], terms, _UNWRITTEN))
     yield from _combine(effects)
 
 
@@ -96,10 +101,11 @@ def _check_concat(tensors: Sequence[Dims], axis: int) -> Iterator[tuple[Defect, 
         if not fixed or place in (axis, axis + len(tensors[0])):
             continue
         if 0 in sizes:
-            yield defects.CONCAT_OF_EMPTY, "invalid", f"axis {place} has sizes 0 and {fixed[0]}"
+            detail = f"axis {place} has sizes 0 and {fixed[0]}"
+            yield _DEFECTS["concat of an empty tensor of another size"], "invalid", detail
         elif names:
             detail = f"right only where {' and '.join(dict.fromkeys(names))} is {fixed[0]}"
-            yield defects.CONCAT_OF_EMPTY, "fragile", detail
+            yield _DEFECTS["concat of an empty tensor of another size"], "fragile", detail
 
 
 def find_product_effects(left: Dims, right: Dims, has_integers: bool, fused: Sequence[str]) -> Iterator[Effect]:
@@ -116,12 +122,12 @@ def find_product_effects(left: Dims, right: Dims, has_integers: bool, fused: Seq
     # MatMulInteger and QLinearMatMul itself.
     reported = [(size, effect) for size, effect in effects if not (has_integers and effect == _UNWRITTEN)]
     for size, effect in reported:
-        defect = defects.EMPTY_BATCH if effect == "fails" else defects.EMPTY_SUM
-        yield defect, size, effect
+        rule = "matmul that broadcasts over an empty batch" if effect == "fails" else "matmul over an empty axis"
+        yield _DEFECTS[rule], size, effect
     if any(fused):  # onnxruntime fuses no products of integers
         for size, effect in _find_effects(left, right, fused):
             if (size, effect) not in reported:
-                yield defects.FUSED_EMPTY_PRODUCT, size, effect
+                yield _DEFECTS["matmul of a transposed tensor with an empty axis"], size, effect
 
 
 def _find_effects(left: Dims, right: Dims, fused: Sequence[str]) -> Iterator[tuple[Dim, str]]:

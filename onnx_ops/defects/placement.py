@@ -15,7 +15,6 @@ from onnx_ops.model.nodes import constant, is_standard
 from onnx_ops.model.views import Sizes, ValueView, static_sizes
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_DML
-from sliceport.defects.onnxruntime import EINSUM_OF_NO_MATMUL, ONE_PART_GATES_ANOTHER
 
 DtypeOf = Callable[[Any], IntEnum | None]
 """A function that returns the element type of a value; None if it is not known."""
@@ -34,7 +33,7 @@ _HOST_INPUTS = {
 A node stays on the provider if such an input is computed.
 """
 
-_SHOWS_IF_FUSED = {ONE_PART_GATES_ANOTHER.id: True, EINSUM_OF_NO_MATMUL.id: False}
+_SHOWS_IF_FUSED = {"one part gates another": True, "einsum that no matrix product computes": False}
 """For each defect that depends on it: whether it shows in a fused node. All sizes of a fused node are fixed."""
 
 

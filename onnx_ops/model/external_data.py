@@ -11,7 +11,6 @@ from onnx_ops.model.nodes import LARGE_BYTES
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from onnx_ops.model.read import check_size
-from sliceport.engines.engine import WholeModel
 from sliceport.errors import model_error
 from sliceport.wording import shorten
 
@@ -49,18 +48,18 @@ def load_small_tensors(proto: onnx.ModelProto, folder: str) -> None:
             tensor.CopyFrom(loaded.raw)
 
 
-def load_whole(model: WholeModel) -> onnx.ModelProto:
-    """Return a model with all its weights embedded.
+def embed_weights(data: bytes, folder: str) -> onnx.ModelProto:
+    """Return a serialized model with all its weights embedded. `folder` has the files of external data.
 
     Raises:
         ModelError: The weights cannot be read, or the model is too large for protobuf.
     """
-    proto: onnx.ModelProto = onnx.ModelProto.FromString(model.data)
+    proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     # The size is checked first, because the tensors take this much memory when they are read.
-    size = len(model.data) + sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
+    size = len(data) + sum(Tensor(tensor).nbytes for tensor in external_tensors(proto))
     check_size(size, "the model with all its weights")
     try:
-        onnx.external_data_helper.load_external_data_for_model(proto, model.data_folder)
+        onnx.external_data_helper.load_external_data_for_model(proto, folder)
     except Exception as error:  # onnx raises its own classes of errors for paths and sizes
         raise model_error(f"the weights of the model cannot be read ({shorten(str(error))}).", error) from None
     return proto

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from operator import itemgetter
 
 import onnx
 import onnx_ir as ir
@@ -10,19 +10,16 @@ import onnx_ir as ir
 from onnx_ops.model.domains import STANDARD_DOMAINS
 from onnx_ops.model.nodes import MATMULS, is_strided_slice
 from onnx_ops.model.proto_walk import model_nodes
-from onnx_ops.model.views import OperatorView
 from onnx_ops.model.walk import rewritable_nodes
 from onnx_ops.passes.siblings import Siblings, find_siblings
 from onnx_ops.passes.value_info import infer_value_info
 
 CUTTING = ("Slice", "Split", "Gather")
 """The standard operators that select elements of a tensor."""
-REWRITTEN = frozenset((*CUTTING, "StridedSlice"))
-"""The passes of `rewrite` find nothing in a model without any of these operators."""
+SELECTING = frozenset((*CUTTING, "StridedSlice"))
+"""The operators that `rewrite` counts, and that `harden_for_directml` looks at."""
 HARDENED = ("ConstantOfShape", "ConvTranspose", "Einsum", "Loop", *MATMULS)
 """Further operators that `harden_for_directml` looks at. It also looks at each Reshape with the attribute allowzero."""
-_COLLECTED = REWRITTEN | {"Concat", "Squeeze", "Unsqueeze", "Identity", "Reshape"} | set(HARDENED)
-"""The operators that some pass asks `Analysis.nodes_of` for."""
 
 
 class Analysis:
@@ -39,7 +36,7 @@ class Analysis:
         self.model = model
         self._folding = folding
         self._siblings: Siblings | None = None
-        self._nodes: list[tuple[ir.Node, int]] | None = None
+        self._nodes: dict[str, list[tuple[int, ir.Node, int]]] | None = None
         self.infer()
 
     def infer(self) -> None:
@@ -58,17 +55,17 @@ class Analysis:
     def nodes_of(self, *op_types: str) -> list[tuple[ir.Node, int]]:
         """Return the nodes of these operators, each with the version of its standard operator set.
 
-        The operators must be in `_COLLECTED`. The nodes are cached until `forget` is called. Nodes that were removed
-        from the model in the meantime are still returned, and have no graph.
+        The operators are standard ones and StridedSlice, an operator of the domain of ov_ext. The nodes are cached
+        until `forget` is called. Nodes that were removed from the model in the meantime are still returned, and have no
+        graph.
         """
         if self._nodes is None:
-            # StridedSlice is an operator of the domain of ov_ext. All other operators in `_COLLECTED` are standard.
-            self._nodes = [
-                (node, opset)
-                for node, opset in rewritable_nodes(self.model)
-                if node.op_type in _COLLECTED and (node.domain in STANDARD_DOMAINS or is_strided_slice(node))
-            ]
-        return [(node, opset) for node, opset in self._nodes if node.op_type in op_types]
+            self._nodes = {}
+            for position, (node, opset) in enumerate(rewritable_nodes(self.model)):
+                if node.domain in STANDARD_DOMAINS or is_strided_slice(node):
+                    self._nodes.setdefault(node.op_type, []).append((position, node, opset))
+        found = [entry for op_type in set(op_types) for entry in self._nodes.get(op_type, ())]
+        return [(node, opset) for _, node, opset in sorted(found, key=itemgetter(0))]
 
     def forget(self) -> None:
         """Clear `is_current` and the cached siblings and nodes, because the model has changed. Keep `value_info`."""
@@ -76,17 +73,12 @@ class Analysis:
         self.is_current = False
 
 
-def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
-    """Return whether `rewrite` may change or report one of the nodes of a model."""
-    return any(node.op_type in REWRITTEN for node in nodes)
-
-
 def may_need_hardening(proto: onnx.ModelProto) -> bool:
     """Return whether `harden_for_directml` may change or report a node of a well-formed model."""
     dims = (dim for value in proto.graph.input for dim in value.type.tensor_type.shape.dim)
     # DeclaredSizesForDirectMLPass changes only models with an open size in an input.
     return any(not dim.HasField("dim_value") for dim in dims) or any(
-        node.op_type in (*REWRITTEN, *HARDENED)
+        node.op_type in (*SELECTING, *HARDENED)
         or (node.op_type == "Reshape" and any(attribute.name == "allowzero" for attribute in node.attribute))
         for node in model_nodes(proto)
     )

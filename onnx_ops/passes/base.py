@@ -16,7 +16,7 @@ from onnx_ops.model.cached_read import caching_reads
 from onnx_ops.model.nodes import SLICING, has_valid_arity, is_strided_slice, is_valid_operator, node_name
 from onnx_ops.model.views import Sizes, static_sizes
 from onnx_ops.model.walk import count_uses
-from onnx_ops.passes.analysis import Analysis
+from onnx_ops.passes.analysis import CUTTING, Analysis
 from onnx_ops.passes.builders import build_tensor_constant
 from onnx_ops.passes.contested_nodes import ready_for_passes
 from onnx_ops.passes.edits import (
@@ -45,7 +45,15 @@ T = TypeVar("T")
 class SlicingPass(ir.passes.InPlacePass):
     """Base class of the passes, which report the nodes that they change or skip.
 
+    A class `(NodePass, name="…", after="…")` in a file of `onnx_ops/passes/rewrite` is one of `PASSES`. Its docstring
+    has the summary in `docs/rewrite.md`, the numbered rules, an example, and the cases that
+    `tests/pass_cases/conditions.py` describes.
+
     Attributes:
+        name: The name for `--passes`; empty for a pass that is not one of `PASSES`.
+        after: The name of the pass that runs before it. Of several passes that name the same one, all run after it, in
+            the order of their names.
+        op_types: The operators of the nodes that it changes. `rewrite` leaves a model as it is if it has none of them.
         is_default: Whether `rewrite` runs the pass by default, if it is one of `PASSES`.
         reveals_shapes: Whether more shapes can be inferred after the pass has changed a model.
         changes: The changes and the unfixable nodes of the last run.
@@ -54,10 +62,17 @@ class SlicingPass(ir.passes.InPlacePass):
         edits: Replaces nodes and values in the graphs of the model.
     """
 
+    name: ClassVar[str] = ""
+    after: ClassVar[str] = ""
+    op_types: ClassVar[tuple[str, ...]] = CUTTING
     is_default: ClassVar[bool] = True
     reveals_shapes: ClassVar[bool] = False
     analysis: Analysis
     edits: GraphEdits
+
+    def __init_subclass__(cls, *, name: str = "", after: str = "") -> None:
+        super().__init_subclass__()
+        cls.name, cls.after = name, after
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -275,15 +290,15 @@ class SlicingPass(ir.passes.InPlacePass):
 
 
 class NodePass(SlicingPass):
-    """A pass that looks at the nodes of some operators one at a time.
+    """A pass that looks at the nodes of `op_types` one at a time.
 
     Attributes:
-        op_types: The operators.
+        visits: Further operators whose nodes it looks at.
         spares_siblings: Whether the pass uses `split_members`.
         split_members: The nodes that `SiblingsToSplitPass` can replace. Empty unless `spares_siblings` is true.
     """
 
-    op_types: ClassVar[tuple[str, ...]]
+    visits: ClassVar[tuple[str, ...]] = ()
     spares_siblings: ClassVar[bool] = False
     split_members: frozenset[ir.Node] = frozenset()
 
@@ -291,7 +306,7 @@ class NodePass(SlicingPass):
         # By node: the result of `read_once`, or the Skip that it raises.
         self._read_results: dict[ir.Node, Any] = {}
         self.split_members = self.analysis.siblings.split_members if self.spares_siblings else frozenset()
-        for node, opset in self.analysis.nodes_of(*self.op_types):
+        for node, opset in self.analysis.nodes_of(*self.op_types, *self.visits):
             if node.graph is not None:  # otherwise the rewriting of another node has removed it
                 self._visit(node, opset)
         self.split_members = frozenset()  # the pass keeps no nodes after its run

@@ -12,9 +12,10 @@ import onnx_ir as ir
 from onnx_ops.defects.conditions import find_readers, is_gated
 from onnx_ops.model.nodes import is_valid_operator
 from onnx_ops.passes.edits import Identities
-from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
+from sliceport.defects.entries import read_entries
 
-WOULD_BE_GATED = f"it would make {ONE_PART_GATES_ANOTHER.trigger}, where {ONE_PART_GATES_ANOTHER.effect}"
+_GATED = read_entries("onnxruntime")["one part gates another"]
+WOULD_BE_GATED = f"it would make {_GATED.trigger}, where {_GATED.effect}"
 """The reason why a pass skips a node: one part of a Split would gate another part."""
 
 

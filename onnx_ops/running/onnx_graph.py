@@ -16,13 +16,14 @@ import onnx_ir as ir
 
 from onnx_ops.defects.checking import check
 from onnx_ops.model.domains import STANDARD_DOMAINS
-from onnx_ops.model.external_data import describe_data_files, load_whole
+from onnx_ops.model.external_data import describe_data_files
 from onnx_ops.model.nodes import RANDOM
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import WRITTEN_NAME, graphs_of
 from onnx_ops.model.read import to_bytes
 from onnx_ops.running.runnable import Runnable, copy_with_outputs
 from onnx_ops.running.session import STRING, Captured, encode_strings
+from onnx_ops.running.whole_model import OnnxModel
 from sliceport.checking import NodeFinding
 from sliceport.defects.defect import Defect
 from sliceport.engines.engine import Array, Value, WholeModel
@@ -114,9 +115,9 @@ class OnnxGraph(Runnable):
             proto = copy_with_outputs(proto, {value.name: value for value in proto.graph.output}.values())
         return self._to_whole(proto, self.inputs, self.outputs)
 
-    def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> WholeModel:
+    def _to_whole(self, proto: onnx.ModelProto, inputs: Iterable[str], outputs: Iterable[str]) -> OnnxModel:
         data, folder, version = to_bytes(proto, "the model to run"), self.data_folder, self._data_version
-        return WholeModel(self.format, data, tuple(inputs), tuple(outputs), data_folder=folder, data_version=version)
+        return OnnxModel(self.format, data, tuple(inputs), tuple(outputs), data_folder=folder, data_version=version)
 
     def cut(
         self,
@@ -304,13 +305,13 @@ class OnnxGraph(Runnable):
             # A model that the engine cannot convert has no defects that can be found.
             with TemporaryDirectory(prefix="sliceport-") as folder, suppress(ModelError, MissingExtra):
                 file = Path(folder, "model.onnx")
-                file.write_bytes(to_bytes(load_whole(self.whole()), "the model to check"))
+                file.write_bytes(to_bytes(self.whole().load(), "the model to check"))
                 findings += [each for other in converters for each in other.check(file, {}).nodes]
         return [each for each in findings if each.kind == "invalid" or set(engines) & set(each.defect.engines)]
 
     def write(self, model: WholeModel, inputs: Mapping[str, Array], outputs: Mapping[str, Value], folder: Path) -> str:
         """Write a model and its data in the layout of onnx's backend tests, and return a script; see `Graph`."""
-        proto = load_whole(model)
+        proto = model.load()
         # An output that declares no type gets the type of its array.
         for value in proto.graph.output:
             array = outputs.get(value.name)

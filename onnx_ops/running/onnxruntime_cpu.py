@@ -8,8 +8,8 @@ from typing import Any
 import onnx
 
 from onnx_ops.model.read import to_bytes
+from onnx_ops.running.whole_model import OnnxModel
 from sliceport.defects.engines import ONNXRUNTIME_CPU as NAME
-from sliceport.engines.engine import WholeModel
 from sliceport.engines.registry import model_engines
 from sliceport.engines.side import Side
 from sliceport.errors import MissingExtra
@@ -48,7 +48,7 @@ def side(level: str = "none") -> Side:
     return Side(model_engines()[NAME], {"level": level})
 
 
-def build_whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str = "") -> WholeModel:
+def build_whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folder: str = "") -> OnnxModel:
     """Return a model as engines take it: serialized, with the names of its outputs and of inputs without a default.
 
     Args:
@@ -62,4 +62,4 @@ def build_whole_model(proto: onnx.ModelProto, outputs: Sequence[str], data_folde
     defaults = {tensor.name for tensor in proto.graph.initializer}  # inputs with a default need not be passed
     inputs = [value.name for value in proto.graph.input if value.name not in defaults]
     data = to_bytes(proto, "the model for onnxruntime")
-    return WholeModel("onnx", data, tuple(inputs), tuple(outputs), data_folder=data_folder)
+    return OnnxModel("onnx", data, tuple(inputs), tuple(outputs), data_folder=data_folder)

@@ -17,10 +17,12 @@ from ov_ext.model.read import SPLITS, resolve
 from ov_ext.operators.static_values import find_data_dependent, read_integers
 from sliceport.checking import NodeFinding, NodeFindings
 from sliceport.defects.defect import Defect, Kind
-from sliceport.defects.openvino import IGNORED_START, NARROWED, REVERSED_NOTHING, UNREAD_INPUTS
-from sliceport.defects.reported import REPORTED
-from sliceport.defects.validity import FIXED_AXIS, NOT_VALID
+from sliceport.defects.entries import read_entries
 from sliceport.errors import DynamicSlice, InvalidSlice
+
+_DEFECTS = read_entries("openvino")
+_VALIDITY = read_entries("validity")
+_REPORTED = read_entries("reported")
 
 ENGINES = ("openvino-cpu", "openvino")
 """The engines whose proven defects `check` finds in OpenVINO models."""
@@ -65,24 +67,25 @@ def _check_node(node: ov.Node, data_dependent: Container[int]) -> _Findings:
         elif kind_of(node)[0] in ("Loop", "TensorIterator"):
             yield from _check_sliced_inputs(node)
             if kind_of(node)[0] == "TensorIterator" and not _runs_all_iterations(node):
-                yield UNREAD_INPUTS, "defect", ""
+                yield _DEFECTS["sliced inputs that are not read"], "defect", ""
     except InvalidSlice as error:
-        yield NOT_VALID, "invalid", str(error)
+        yield _VALIDITY["not valid"], "invalid", str(error)
 
 
 def _check_built_in(view: BuiltInNode) -> _Findings:
     """Yield the defects that a Slice or StridedSlice triggers now, and those that values at run time may trigger."""
     for defect in find_defects(view):
-        if defect is REVERSED_NOTHING and 0 not in view.inputs[0].get_partial_shape():
+        if defect is _DEFECTS["backward through an empty axis"] and 0 not in view.inputs[0].get_partial_shape():
             yield defect, "fragile", "wrong if an axis that it walks backward has size 0"
         else:
             yield defect, "defect", ""
     if view.steps is None or None in view.steps:
         detail = f"its step comes from {view.inputs[3].get_node().get_friendly_name()!r}"  # Input 3 is the step.
-        yield REPORTED["step at run time"], "fragile", detail
+        yield _REPORTED["step at run time"], "fragile", detail
     wide_parameters = dict.fromkeys(name for source in view.inputs[1:] if (name := _find_wide_parameter(source)))
     if wide_parameters:
-        yield NARROWED, "fragile", f"wrong if {' or '.join(map(repr, wide_parameters))} needs more than 32 bits"
+        detail = f"wrong if {' or '.join(map(repr, wide_parameters))} needs more than 32 bits"
+        yield _DEFECTS["64-bit indices at run time"], "fragile", detail
 
 
 def _find_wide_parameter(source: ov.Output) -> str:
@@ -109,7 +112,7 @@ def _check_sliced_inputs(node: ov.Node) -> _Findings:
                 start = start if start >= 0 else start + size
                 first = first if first == 0 else size - size % port.part_size - 1
             if start != first:
-                yield IGNORED_START, "defect", f"input {port.input_index} starts at {port.start}"
+                yield _DEFECTS["start of a sliced input"], "defect", f"input {port.input_index} starts at {port.start}"
 
 
 def _runs_all_iterations(iterator: ov.Node) -> bool:
@@ -156,4 +159,4 @@ def _check_split(node: ov.Node, data_dependent: Container[int]) -> _Findings:
     (axis,), lengths = constants
     if shape[axis].is_dynamic:
         detail = f"split_lengths={lengths} fixes axis {axis} of {data.get_friendly_name()!r} to {sum(lengths)}"
-        yield FIXED_AXIS, "fragile", detail
+        yield _VALIDITY["sizes that fix an open axis"], "fragile", detail

@@ -1,4 +1,4 @@
-"""The conditions on built-in Slice and StridedSlice nodes for the defects of `sliceport.defects.openvino`."""
+"""The conditions on built-in Slice and StridedSlice nodes for the defects of `openvino.toml`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import openvino as ov
 from ov_ext.model.passes import build_custom, kind_of, masks_of
 from ov_ext.operators.inference import Bounds
 from ov_ext.operators.static_values import bounds_of, list_bounds, list_length
-from sliceport.defects import openvino as table
 from sliceport.defects.defect import Defect
+from sliceport.defects.entries import read_entries
 from sliceport.slicing import Entry, Masks
+
+_DEFECTS = read_entries("openvino")
 
 _FLOAT_EXACT = 2**24
 """The greatest integer up to which 32-bit floats hold every integer exactly."""
@@ -108,10 +110,10 @@ def find_split_defects(node: ov.Node, data_dependent: Container[int]) -> Iterato
     data = node.input_value(0)
     element = data.get_element_type().get_type_name()
     if element in SUB_BYTES:
-        yield table.SPLIT_EVALUATED
+        yield _DEFECTS["Split of less than a byte, evaluated"]
         # The CPU plugin converts `_UNPACKED` types to bytes, but it folds a Split of constants as Model.evaluate does.
         if element not in _UNPACKED or data.get_node().get_instance_id() not in data_dependent:
-            yield table.SPLIT_ON_CPU
+            yield _DEFECTS["Split of less than a byte, on the CPU"]
 
 
 def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
@@ -124,23 +126,23 @@ def _find_mask_defects(view: BuiltInNode) -> Iterator[Defect]:
     # Each entry is for a new axis or for an axis of the input.
     may_lack_entries = view.rank is None or count - sum(new) < view.rank
     if any_new and any_shrink and not any(ellipsis) and may_lack_entries:
-        yield table.NEW_AND_SHRINK
+        yield _DEFECTS["new axis and shrink with entries left out"]
     if any(map(and_, view.aligned_masks.begin, shrink)):
-        yield table.BEGIN_MASK_AND_SHRINK
+        yield _DEFECTS["begin mask on a shrunk axis"]
     if any(any(mask[count:]) for mask in (view.masks.new_axis, view.masks.shrink_axis, view.masks.ellipsis)):
-        yield table.BITS_BEYOND
+        yield _DEFECTS["mask bits beyond the entries"]
     # Beside an ellipsis, entries of the kind `keep` are the axes that it stands for.
     has_hidden_axes = view.rank is not None and any(entry.kind == "keep" for entry in view.entries)
     may_be_empty_ellipsis = any(ellipsis) and not has_hidden_axes
     has_short_mask = any(len(mask) < count for mask in view.masks.attributes.values())
     if has_short_mask and (may_be_empty_ellipsis or (any_new and any_shrink)):
-        yield table.SHORT_MASKS
+        yield _DEFECTS["masks shorter than the entries"]
     if any(map(and_, ellipsis, new)) or any(map(and_, ellipsis, shrink)):
-        yield table.SHARED_ELLIPSIS
+        yield _DEFECTS["ellipsis shares its bit"]
     if view.at_run_time and 1 in ellipsis and any(new[ellipsis.index(1) + 1 :]):
-        yield table.ELLIPSIS_THEN_NEW
+        yield _DEFECTS["new axis after an ellipsis, begin at run time"]
     if _has_short_masks_behind_concat(view):
-        yield table.SHORT_BEHIND_CONCAT
+        yield _DEFECTS["short masks behind a Concat"]
 
 
 def _has_short_masks_behind_concat(view: BuiltInNode) -> bool:
@@ -160,20 +162,20 @@ def _find_index_defects(view: BuiltInNode) -> Iterator[Defect]:
     least_bits = min(source.get_element_type().bitwidth for source in view.inputs[1:])
     shape = view.inputs[0].get_partial_shape()
     if view.count == 0 and view.at_run_time:
-        yield table.NO_ENTRIES
+        yield _DEFECTS["no entries, at run time"]
     elif view.count == 0 and view.op == "Slice" and shape.is_dynamic and least_bits <= 8:
-        yield table.NARROW_NO_ENTRIES
+        yield _DEFECTS["no entries, in 8 bits"]
     is_constant = [values is not None and None not in values for values in view.index_values]
     # The condition is that start, stop and step are constant, and the axes are not.
     if view.op == "Slice" and is_constant == [True, True, True, False] and shape.is_static:
-        yield table.AXES_AT_RUN_TIME
+        yield _DEFECTS["axes alone at run time"]
     if view.count != 0 and least_bits < 8:
-        yield table.PACKED_INDEX
+        yield _DEFECTS["indices of 4 bits"]
     if any(step is not None and step <= _INT32_MIN for step in view.steps or ()):
-        yield table.FAR_STRIDE
+        yield _DEFECTS["stride beyond 32 bits"]
     # Only a list of type u64 can hold such a value.
     if any(value is not None and value >= 2**63 for values in view.index_values for value in values or ()):
-        yield table.UNSIGNED_INDEX
+        yield _DEFECTS["unsigned index beyond 63 bits"]
 
 
 def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
@@ -185,23 +187,23 @@ def _find_data_defects(view: BuiltInNode) -> Iterator[Defect]:
     shape = data.get_partial_shape()
     is_folded = data.get_node().get_type_name() == "Constant" and not view.at_run_time
     if view.element in SUB_BYTES and (is_folded or view.op == "StridedSlice" or view.element not in _UNPACKED):
-        yield table.SUB_BYTE
+        yield _DEFECTS["elements of less than a byte"]
     if view.element == "string":
-        yield table.STRINGS
+        yield _DEFECTS["strings"]
     if view.op == "StridedSlice" and _may_be_scalar(view):
-        yield table.SCALAR
+        yield _DEFECTS["of a scalar"]
     if view.may_reverse_empty_axis:
-        yield table.REVERSED_NOTHING
+        yield _DEFECTS["backward through an empty axis"]
     if shape.rank.is_dynamic:
         return
     correct = _infer_for_plugin(view)
     inferred = view.node.output(0).get_partial_shape()
     if view.at_run_time and shape.is_static and correct.is_static and 0 not in correct.to_shape():
-        yield table.FIXED_SHAPE
+        yield _DEFECTS["indices at run time, all shapes known"]
     if correct.rank.is_static and inferred.rank.is_static and not _allows_all_sizes(inferred, correct):
-        yield table.WRONG_BOUNDS
+        yield _DEFECTS["sizes known by bounds"]
     if correct.rank.is_static and correct != shape and any(map(_is_rounded_by_plugin, correct)):
-        yield table.MANY_ELEMENTS
+        yield _DEFECTS["more than 2^24 elements on an axis"]
 
 
 def _infer_for_plugin(view: BuiltInNode) -> ov.PartialShape:

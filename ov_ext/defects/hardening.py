@@ -23,7 +23,6 @@ from ov_ext.operators.slicing_op import REFUSED_ELEMENTS
 from ov_ext.operators.static_values import as_constant
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import OPENVINO_CPU
-from sliceport.defects.openvino import AXES_AT_RUN_TIME, MANY_ELEMENTS, STRINGS, WRONG_BOUNDS
 from sliceport.errors import DynamicSlice, InvalidSlice
 from sliceport.hardening import Change, Hardening, InvalidNode
 from sliceport.slicing.axis import INT64_MAX, INT64_MIN
@@ -40,7 +39,7 @@ _Replacement = tuple[ov.Node, str] | None
 def harden(model: ov.Model) -> Hardening:
     """Rewrite the slicing nodes that the CPU plugin or Model.evaluate computes wrongly, and no others.
 
-    A node that triggers a defect of `sliceport.defects.openvino` is rewritten, or only reported if no replacement is
+    A node that triggers a defect of `openvino.toml` is rewritten, or only reported if no replacement is
     right. Defects that only show when the model runs (their `handling` is `unseen`) are not found. The replacement
     consists of built-in operators, so that `ovc`, C++ programs and `benchmark_app` run the model. If these operators
     have a defect as well, an operator of ov_ext replaces the node. For the names that are kept, see `use_custom_ops`.
@@ -92,19 +91,20 @@ def _build_replacement(view: BuiltInNode, triggered: Sequence[Defect], *, may_be
     A node with an empty result becomes a Constant if `may_be_constant` is true. Otherwise, built-in operators are
     preferred to the operator of ov_ext. Raise InvalidSlice if the node breaks the rules of its operator.
     """
+    ids = {defect.id for defect in triggered}
     output = view.custom_node.output(0)
     is_empty = output.get_partial_shape().is_static and 0 in output.get_shape()
     # OpenVINO cannot make an empty constant of strings.
-    if is_empty and may_be_constant and STRINGS not in triggered:
+    if is_empty and may_be_constant and "strings" not in ids:
         return ov.op.Constant(output.get_element_type(), output.get_shape(), []), "Constant"
     custom = (view.custom_node, f"ov_ext.{view.op}")
     if view.element in SUB_BYTES:
         return _replace_sub_byte(view, custom, may_be_constant=may_be_constant)
-    if MANY_ELEMENTS in triggered:
+    if "more than 2^24 elements on an axis" in ids:
         splits = _build_splits(view)
         return custom if splits is None else (splits, "VariadicSplit")
     # No built-in slicing operator is right for a node that triggers one of these three defects.
-    if not {WRONG_BOUNDS, STRINGS, AXES_AT_RUN_TIME}.intersection(triggered):
+    if ids.isdisjoint(("sizes known by bounds", "strings", "axes alone at run time")):
         explicit = _slice_with_clamped_constants(view) if view.op == "Slice" else _expand_to_explicit_entries(view)
         if explicit is not None and not _has_defects(explicit[0], view.inputs):
             return explicit

@@ -13,6 +13,7 @@ import openvino as ov
 from openvino.op.util import MergedInputDescription, SliceInputDescription
 
 from ov_ext.defects.checking import check
+from ov_ext.model.files import read_model_bytes
 from ov_ext.model.openvino_lock import with_openvino_lock
 from ov_ext.model.read import dims_of, name_of
 from ov_ext.model.tensors import numpy_type, to_array
@@ -293,10 +294,18 @@ def _dims_of(shape: ov.PartialShape) -> list[int | None] | None:
     return None if shape.rank.is_dynamic else [None if dim.is_dynamic else dim.get_length() for dim in shape]
 
 
-def serialize(model: ov.Model, inputs: Sequence[str], outputs: Sequence[str]) -> WholeModel:
+class OpenVINOModel(WholeModel):
+    """A model of the format `openvino`."""
+
+    def load(self) -> ov.Model:
+        """Return the model; for errors see `read_model_bytes`."""
+        return read_model_bytes(self.data, self.weights)
+
+
+def serialize(model: ov.Model, inputs: Sequence[str], outputs: Sequence[str]) -> OpenVINOModel:
     """Return the bytes of the IR files of a model, with the names of its inputs and outputs."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.xml")
         ov.save_model(model, path, compress_to_fp16=False)
         weights = path.with_suffix(".bin").read_bytes()
-        return WholeModel("openvino", path.read_bytes(), tuple(inputs), tuple(outputs), weights)
+        return OpenVINOModel("openvino", path.read_bytes(), tuple(inputs), tuple(outputs), weights)

@@ -78,18 +78,12 @@ def _make_case(rule: Mapping[str, Any], row: Mapping[str, Any], form: str, numbe
     operator, _, version = versioned.partition("-")
     stem = "test_" + re.sub("[^a-z0-9]+", "_", f"{form} {rule['id']}".lower())
     numbers[stem] += 1
-    values = _read_values(row)
-    other_reading = row.get("other")  # parameters that replace the node's; see `Case.other`
+    values = read_value({name: value for name, value in row.items() if name not in ("forms", "other")})
     attributes = {name: values.pop(name) for name in _ATTRIBUTES if name in values}
     if versioned == "Slice-8":  # OpenVINO requires the steps
         values.setdefault("steps", (1,) * len(values["starts"]))
     return Case(
         f"{stem}_{numbers[stem]}", rule["id"], rule["sentence"], operator, int(version), values,
         has_inputs=bool(suffix), is_refused=rule.get("is_refused", False), reading=rule.get("reading", ""),
-        other=None if other_reading is None else _read_values(other_reading), **attributes,
+        other=read_value(row.get("other")), **attributes,
     )  # fmt: skip
-
-
-def _read_values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row without `forms` and `other`, with tuples for lists, and numbers for names such as INT64_MAX."""
-    return {name: read_value(value) for name, value in row.items() if name not in ("forms", "other")}

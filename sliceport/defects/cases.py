@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from sliceport.slicing.masks import MASK_ATTRIBUTES
@@ -148,6 +149,14 @@ class OpenVINOCase:
         shape = self.sizes if self.shape is None else self.shape
         declared = "" if shape == self.sizes else f" known as {list(self.sizes)}"
         return _replace_limits_by_names(f"{self.element}{list(shape)}{declared}, {', '.join(parts)}")
+
+
+KEYS = (
+    *(key for kind in (OnnxCase, OpenVINOCase) for key in kind.__annotations__ if key not in ("indices", "masks")),
+    *dict.fromkeys(chain.from_iterable(_INDICES.values())),
+    *MASK_ATTRIBUTES,
+)
+"""The keys of the cases in TOML files: of an ONNX case, then of an OpenVINO case."""
 
 
 def _replace_limits_by_names(text: str) -> str:

@@ -155,7 +155,7 @@ class Divergence:
 
     engine: str
     does: str
-    versions: tuple[str, ...]
+    versions: tuple[str, ...] = ()
     issues: tuple[str, ...] = ()
     is_unsafe: bool = False
     since: str = ""
@@ -203,6 +203,7 @@ class Defect:
         right: The right behavior, with the document or engine that decides.
         divergences: The wrong behavior of each engine.
         examples: Minimal cases. Each divergence of a proved entry occurs in at least one of them.
+        clean: Similar cases without the defect: the engines are right about them, and nothing finds or rewrites them.
         handling: The treatment of a node that shows the defect. `rewritten`: `harden` rewrites the node if possible;
             `named`: `harden` reports and keeps it; `found`: only `check` names it; `avoided`: sliceport neither writes
             nor runs it; `unseen`: nothing finds it before the model runs.
@@ -221,6 +222,7 @@ class Defect:
     right: str
     divergences: tuple[Divergence, ...]
     examples: tuple[Example, ...] = field(hash=False)  # an example holds a mapping, which has no hash
+    clean: tuple[Example, ...] = field(default=(), hash=False)
     handling: Handling = "rewritten"
     workaround: str
     is_contested: bool = False

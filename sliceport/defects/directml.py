@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from sliceport.defects.entries import read_entries
@@ -61,4 +62,4 @@ class DirectMLCase:
         return f"{name} {', '.join(parts)}"
 
 
-ENTRIES = read_entries("directml", DirectMLCase.of)
+ENTRIES = read_entries("directml", DirectMLCase.of, tuple(signature(DirectMLCase.of).parameters))

@@ -8,10 +8,10 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from sliceport.defects import directml, onnxruntime, openvino, validity
+from sliceport.defects import directml
 from sliceport.defects.defect import Defect, version_key
 from sliceport.defects.engines import ALL_TITLES, PACKAGES, VERSIONS
-from sliceport.defects.reported import REPORTED
+from sliceport.defects.entries import read_entries
 from sliceport.errors import check_names, unknown_name
 
 SCHEMA_VERSION = 2
@@ -29,11 +29,8 @@ def to_json(defects: Sequence[Defect] | None = None) -> dict[str, Any]:
 
 LAST_PROVED = "2026-11-27"
 """The day on which the tests last ran every proved entry on its engine."""
-MODULES = (onnxruntime, validity, openvino, directml)
-DEFECTS: tuple[Defect, ...] = (
-    *(defect for module in MODULES for defect in module.ENTRIES.values()),
-    *REPORTED.values(),
-)
+_FILES = (*map(read_entries, ("onnxruntime", "validity", "openvino")), directml.ENTRIES, read_entries("reported"))
+DEFECTS: tuple[Defect, ...] = tuple(defect for entries in _FILES for defect in entries.values())
 
 
 def defects_of(engine: str) -> tuple[Defect, ...]:

@@ -49,6 +49,17 @@ class WholeModel:
     data_folder: str = ""
     data_version: str = ""
 
+    def load(self) -> Any:
+        """Return the model with all its weights, also those of external data files.
+
+        Returns:
+            For `onnx` an `onnx.ModelProto`, for `openvino` an `openvino.Model`.
+
+        Raises:
+            ModelError: The weights cannot be read, or the model is too large for protobuf.
+        """
+        raise NotImplementedError(f"the format {self.format} does not load models")
+
 
 @dataclass(frozen=True)
 class TensorBytes:
@@ -183,7 +194,8 @@ class ModelEngine(_Named, Protocol):
             options: The values of options by name; options that are left out have their defaults.
 
         Returns:
-            The outputs by name, without outputs of types that the engine cannot return.
+            The outputs by name, without outputs of types that the engine cannot return. Each is a NumPy array, a tuple
+            of such values, or None for an optional output without a value.
 
         Raises:
             SliceportError: The engine cannot run the model. The message becomes the finding. An attribute `kind` of the

@@ -30,6 +30,13 @@ def describe_misfit(engine: object) -> str:
     )
 
 
+def describe_abilities(name: str) -> str:
+    """Return what an engine for some formats runs, as a part of a sentence."""
+    abilities = {"nodes": "formats", "whole models (see sliceport diff --on)": "model_formats"}
+    formats = {ability: getattr(engines()[name], attribute, ()) for ability, attribute in abilities.items()}
+    return " and ".join(f"{ability} of {', '.join(names)}" for ability, names in formats.items() if names)
+
+
 def engines_for_nodes(format_name: str) -> dict[str, Engine]:
     """Return the engines that can be compared on the slicing nodes of a model format, by name."""
     return {

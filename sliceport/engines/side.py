@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sliceport.defects.engines import REPORTED_TITLES
 from sliceport.engines.custom_ops import custom_ops
@@ -155,7 +155,7 @@ class Side:
                 places += nodes
                 return placed_outputs
             if getattr(self.engine, "is_isolated", False):  # an optional attribute; see `ModelEngine`
-                return self.engine.run_model(model, inputs, self.options)  # `run_model` takes no time limit
+                return _run_checked(self.engine, model, inputs, self.options)  # `run_model` takes no time limit
             outputs: dict[str, Value] = supervisor.call(
                 _run_in_child, self.engine.name, model, dict(inputs), dict(self.options), timeout=timeout
             )
@@ -182,7 +182,28 @@ def _run_in_child(
     name: str, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
 ) -> dict[str, Value]:
     """Run a model on the engine called `name`. The engine itself is not passed, because it need not be picklable."""
-    return model_engines()[name].run_model(model, inputs, options)
+    return _run_checked(model_engines()[name], model, inputs, options)
+
+
+def _run_checked(
+    engine: ModelEngine, model: WholeModel, inputs: Mapping[str, Array], options: Mapping[str, str]
+) -> dict[str, Value]:
+    """Run a model, and check the outputs. Raise UsageError if an engine of another package returns no such outputs."""
+    outputs: Any = engine.run_model(model, inputs, options)
+    if not isinstance(outputs, dict):
+        problem = f"{type(outputs).__name__} in place of a dict of outputs by name"
+    elif wrong := [name for name, value in outputs.items() if not _is_value(value)]:
+        problem = f"{type(outputs[wrong[0]]).__name__} for the output {wrong[0]!r} in place of a NumPy array"
+    else:
+        return outputs
+    raise UsageError(f"run_model of the engine {engine.name!r} returns {problem}.")
+
+
+def _is_value(value: object) -> bool:
+    """Return whether an object is a `Value`."""
+    import numpy as np
+
+    return value is None or isinstance(value, np.ndarray) or (isinstance(value, tuple) and all(map(_is_value, value)))
 
 
 def read_side(text: str, format_name: str, option: str) -> Side:

@@ -539,7 +539,7 @@ def check_onnxruntime(case: Case, model: onnx.ModelProto, expected: Expected) ->
 
 
 def is_known_divergence(case: Case, expected: Expected) -> bool:
-    """Whether onnxruntime is known to do something else (`sliceport.defects.onnxruntime`)."""
+    """Whether onnxruntime is known to do something else (`onnxruntime.toml` in `sliceport/defects`)."""
     given = case["parameters"]
     if case["op"] == "Slice":
         pairs = zip(given.get("ends", ()), given.get("steps", ()), strict=False)

@@ -7,11 +7,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import onnx
 import pytest
 from forked import run
 from pages import python_blocks
 
-(REFERENCE,) = python_blocks("docs/extending.md")
+REFERENCE, WHOLE = python_blocks("docs/extending.md")
 OTHERS = """
 class Reversed:
     name = "reversed"
@@ -28,7 +29,25 @@ class Raising(Reversed):
     def run_operator(self, operator, data):
         raise ZeroDivisionError("it divides\\nby 0")
 
-REVERSED, RAISING = Reversed(), Raising()
+class Nothing:
+    name = "nothing"
+    description = "returns no outputs"
+    model_formats = ("onnx",)
+    options = {}
+
+    def version(self):
+        return "1"
+
+    def run_model(self, model, inputs, options):
+        return None
+
+class Lists(Nothing):
+    name = "lists"
+
+    def run_model(self, model, inputs, options):
+        return {name: [1.0] for name in model.outputs}
+
+REVERSED, RAISING, NOTHING, LISTS = Reversed(), Raising(), Nothing(), Lists()
 NO_ENGINE = object()
 """
 
@@ -36,10 +55,11 @@ NO_ENGINE = object()
 def install(folder: Path, group: str = "engines", **points: str) -> Path:
     """Install a package with these engines, or formats, into a folder, as pip would."""
     (folder / "throwaway.py").write_text(REFERENCE + OTHERS)
+    (folder / "whole.py").write_text(WHOLE)
     info = folder / "throwaway-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: throwaway\nVersion: 1.0\n")
-    lines = [f"{name} = throwaway:{value}" for name, value in points.items()]
+    lines = [f"{name} = {'' if ':' in value else 'throwaway:'}{value}" for name, value in points.items()]
     (info / "entry_points.txt").write_text("\n".join([f"[sliceport.{group}]", *lines]) + "\n")
     return folder
 
@@ -51,12 +71,15 @@ def sliceport(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    points = {"by-onnx": "ENGINE", "reversed": "REVERSED", "raising": "RAISING"}
-    return install(tmp_path_factory.mktemp("site"), **points)
+    wrong = {"nothing": "NOTHING", "lists": "LISTS"}
+    points = {"by-onnx": "ENGINE", "by-reference": "whole:ENGINE", "reversed": "REVERSED", "raising": "RAISING"}
+    return install(tmp_path_factory.mktemp("site"), **points, **wrong)
 
 
-def test_the_engine_of_the_page_is_short() -> None:
-    assert len(REFERENCE.splitlines()) <= 30
+@pytest.mark.parametrize("engine", [REFERENCE, WHOLE])
+def test_engines_of_the_page_are_short(engine: str) -> None:
+    assert len(engine.splitlines()) <= 30
+    assert len([line for line in engine.splitlines() if line.strip()]) <= 20
 
 
 def test_the_help_lists_them(folder: Path) -> None:
@@ -77,6 +100,41 @@ def test_engines_of_other_packages_take_part(folder: Path, models: Path) -> None
         by_executor.setdefault(comparison["executor"], set()).add(comparison["status"])
     assert by_executor == {"by-onnx": {"equal"}, "reversed": {"mismatch"}, "raising": {"error"}}
     assert "raising failed: ZeroDivisionError: it divides by 0" in done.stdout
+
+
+def test_engine_of_whole_models_reads_external_data(folder: Path, models: Path, tmp_path: Path) -> None:
+    proto = onnx.load(models / "dynamo_uneven.onnx")
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
+    done = sliceport(folder, "diff", str(tmp_path / "m.onnx"), "--on", "by-reference")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("engine", "problem"),
+    [
+        ("nothing", "NoneType in place of a dict of outputs by name."),
+        ("lists", "list for the output 'a' in place of a NumPy array."),
+    ],
+)
+def test_wrong_result_of_run_model_is_named(folder: Path, models: Path, engine: str, problem: str) -> None:
+    done = sliceport(folder, "diff", str(models / "rule_coalesce.onnx"), "--on", engine)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"run_model of the engine {engine!r} returns {problem}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("executor", "file", "abilities"),
+    [
+        ("by-reference", "rule_coalesce.onnx", "whole models (see sliceport diff --on) of onnx, not nodes of onnx."),
+        ("by-onnx", "rule_new_axis.xml", "nodes of onnx, not nodes of openvino."),
+    ],
+)
+def test_abilities_of_an_engine_that_cannot_take_part_are_named(
+    folder: Path, models: Path, executor: str, file: str, abilities: str
+) -> None:
+    done = sliceport(folder, "compare", str(models / file), "--executors", executor)
+    assert done.returncode == 2
+    assert f"--executors: {executor!r} runs {abilities}" in done.stderr
 
 
 @pytest.mark.parametrize(

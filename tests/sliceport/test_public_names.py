@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-NAMES = json.loads((Path(__file__).parents[1] / "data" / "public_names.json").read_text())
+FILE = Path(__file__).parents[1] / "data" / "public_names.json"
+NAMES = json.loads(FILE.read_text())
 
 
 @pytest.mark.parametrize("module", sorted(NAMES))
 def test_all_is_listed_in_the_file(module: str) -> None:
-    assert sorted(importlib.import_module(module).__all__) == NAMES[module]
+    names = sorted(importlib.import_module(module).__all__)
+    assert names == NAMES[module], f"list in {FILE}, {module}: {names}"
 
 
 @pytest.mark.parametrize("module", sorted(NAMES))

@@ -7,7 +7,9 @@ from onnx_ops.model.nodes import sizes_of
 from onnx_ops.model.walk import all_nodes, graphs_in
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.edits import open_unconfirmed_sizes
-from sliceport.defects.onnxruntime import FIXED_SIZE
+from sliceport.defects.entries import read_entries
+
+_DEFECT = read_entries("onnxruntime")["a declared size that the inputs leave open"]
 
 
 class DeclaredSizesForDirectMLPass(SlicingPass):
@@ -34,7 +36,7 @@ class DeclaredSizesForDirectMLPass(SlicingPass):
             open_unconfirmed_sizes(value, self.sizes(value))
         self.value_info.misdeclared.clear()
         for node in nodes:
-            self.report_change(node, node.op_type, (FIXED_SIZE,))  # the node stays
+            self.report_change(node, node.op_type, (_DEFECT,))  # the node stays
 
 
 class LoopForDirectMLPass(SlicingPass):

@@ -25,7 +25,7 @@ class EmptyFillForDirectMLPass(NodePass):
     op_types = ("ConstantOfShape",)
     reveals_shapes = True
 
-    def _rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the base class's signature
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         elements = known_elements(data_of(node), self.value_info.elements)
         defects = constant_of_shape_defects(elements)
         if not defects or elements is None:

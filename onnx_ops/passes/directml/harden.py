@@ -14,7 +14,6 @@ from onnx_ops.passes.directml.matmul import MatMulForDirectMLPass
 from onnx_ops.passes.directml.reshape import ReshapeForDirectMLPass
 from onnx_ops.passes.directml.slicing import SliceForDirectMLPass, SplitForDirectMLPass
 from sliceport.defects.engines import ONNXRUNTIME_DML, VERSIONS
-from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 from sliceport.hardening import Hardening
 
 HARDEN_DIRECTML: tuple[type[SlicingPass], ...] = (
@@ -55,5 +54,7 @@ def may_add_in_another_order(report: Hardening) -> bool:
     """Return whether a new MatMul may add in another order than the node before: an Einsum, or a MatMul by a vector."""
     rewritten = [change for change in report.changes if change.replacement is not None]
     # A MatMulInteger or QLinearMatMul adds integers, in any order with the same result.
-    products = [change for change in rewritten if change.op == "MatMul" and MATMUL_BY_A_VECTOR in change.defects]
-    return bool(products) or any(change.op == "Einsum" for change in rewritten)
+    return any(
+        change.op == "Einsum" or (change.op == "MatMul" and "matmul by a vector" in [one.id for one in change.defects])
+        for change in rewritten
+    )

@@ -7,11 +7,10 @@ from math import prod
 
 import onnx_ir as ir
 
-from onnx_ops.defects.conditions import matmul_defects
+from onnx_ops.defects.conditions import Defects, matmul_defects
 from onnx_ops.model.nodes import MATMULS
 from onnx_ops.passes.base import NodePass
 from onnx_ops.passes.builders import SHAPE_INPUT_OPSET, NodeList, build_reshape, build_with_axes
-from sliceport.defects.onnxruntime import MATMUL_BY_A_VECTOR
 
 _NEGATIVE_AXES_OPSET = 11
 """The first operator set whose Squeeze accepts negative axes."""
@@ -48,8 +47,8 @@ class MatMulForDirectMLPass(NodePass):
         defects = self.on_directml(node, matmul_defects([self.sizes(value) for value in operands], dtype))
         if not defects:
             return
-        if defects == (MATMUL_BY_A_VECTOR,):
-            self._rewrite_vector(node, opset)
+        if [one.id for one in defects] == ["matmul by a vector"]:
+            self._rewrite_vector(node, opset, defects)
             return
         tensors = [value for value in operands if value is not None]
         shapes = [self.static_shape(value) for value in tensors]
@@ -75,18 +74,18 @@ class MatMulForDirectMLPass(NodePass):
         nodes += build_reshape(product, (*ones, *result_sizes, left[-2], right[-1]))
         self.replace_node(node, nodes, defects, f"Reshape + {node.op_type} + Reshape")
 
-    def _rewrite_vector(self, node: ir.Node, opset: int) -> None:
+    def _rewrite_vector(self, node: ir.Node, opset: int, defects: Defects) -> None:
         """Replace the vector by a matrix of one column, and remove the axis of the column from the product."""
         left, vector = (node.inputs[index] for index in MATMULS[node.op_type])
         assert vector is not None  # its rank is known
         sizes = self.sizes(left)
         if sizes is None and opset < _NEGATIVE_AXES_OPSET:  # a Squeeze of the last axis needs its number or -1
-            self.report_change(node, None, (MATMUL_BY_A_VECTOR,))
+            self.report_change(node, None, defects)
             return
         nodes = NodeList()
         product = nodes.add(_multiply(node, [left, nodes.add(*build_with_axes("Unsqueeze", vector, [1], opset))]))
         nodes += build_with_axes("Squeeze", product, [-1 if sizes is None else len(sizes) - 1], opset)
-        self.replace_node(node, nodes, (MATMUL_BY_A_VECTOR,), f"Unsqueeze + {node.op_type} + Squeeze")
+        self.replace_node(node, nodes, defects, f"Unsqueeze + {node.op_type} + Squeeze")
 
 
 def _multiply(node: ir.Node, tensors: Sequence[ir.Value | None]) -> ir.Node:

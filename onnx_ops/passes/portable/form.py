@@ -16,9 +16,11 @@ from onnx_ops.passes.builders import NodeList, build_gather, build_reshape, buil
 from onnx_ops.passes.edits import is_used
 from onnx_ops.passes.matchers import data_of, read_slice_by_spec, sizes_after
 from onnx_ops.passes.rewrite.fold_slices import FoldSlicesPass
-from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
+from sliceport.defects.entries import read_entries
 from sliceport.hardening import NOTHING
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, SliceSpec, SplitSpec, resolve_axis
+
+BACKWARD = read_entries("onnxruntime")["backward slice to the greatest integer"]
 
 Entries = dict[int, AxisSlice]
 NOTHING_OF_AN_AXIS = AxisSlice(0, 0, 1)
@@ -98,9 +100,9 @@ class PortableSlicePass(PortablePass):
         written = read_slice_by_spec(node, opset, sizes)
         # `read_as` applies only to a backward Slice to the greatest integer. Other contested Slices are read by the
         # specification, as onnxruntime's CPU provider does without optimization.
-        if find_disagreement(node, opset, sizes) is BACKWARD_TO_THE_GREATEST:
+        if find_disagreement(node, opset, sizes) is BACKWARD:
             if self.read_as is None:
-                self.report_change(node, None, (BACKWARD_TO_THE_GREATEST,))
+                self.report_change(node, None, (BACKWARD,))
                 return
             is_reversal = self.read_as == "onnxruntime"
             written = {axis: _replace_contested_end(entry, is_reversal=is_reversal) for axis, entry in written.items()}
@@ -163,7 +165,7 @@ class ContestedSlicePass(PortableSlicePass):
     """Rewrite only Slices with a negative step and the greatest integer as their end; see `PortableSlicePass`."""
 
     def _rewrite(self, node: ir.Node, opset: int) -> None:
-        if find_disagreement(node, opset, self.sizes(data_of(node))) is BACKWARD_TO_THE_GREATEST:
+        if find_disagreement(node, opset, self.sizes(data_of(node))) is BACKWARD:
             super()._rewrite(node, opset)
 
 
@@ -324,7 +326,7 @@ class PortableConcatPass(PortablePass):
 
     op_types = ("Concat",)
 
-    def _rewrite(self, node: ir.Node, opset: int) -> None:  # noqa: ARG002 - the operands are the same in every version
+    def _rewrite(self, node: ir.Node, opset: int) -> None:
         axis = read_int(node, "axis", _CONCAT_AXIS_OF_OPSET_1)
         present = [value for value in node.inputs if value is not None]
         # If all operands are empty, the first one is the result.

@@ -19,6 +19,7 @@ from onnx_ops.passes.base import SlicingPass, harden_by, run_until_stable
 from onnx_ops.passes.contested_nodes import ready_for_passes
 from onnx_ops.passes.edits import remove_nodes
 from onnx_ops.passes.portable.form import (
+    BACKWARD,
     ConstantBoundsPass,
     ContestedSlicePass,
     PortableConcatPass,
@@ -29,7 +30,6 @@ from onnx_ops.passes.portable.form import (
 from onnx_ops.passes.raise_opset import raise_opset
 from onnx_ops.passes.rewrite.expand_strided_slice import ExpandStridedSlicePass
 from onnx_ops.passes.value_info import infer_facts
-from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
 from sliceport.defects.profiles import READINGS, Profile
 from sliceport.errors import ModelError
 from sliceport.hardening import Hardening
@@ -83,7 +83,7 @@ def harden_portably(
     # Two passes may skip a node for the same reason.
     notes += format_findings(dict.fromkeys((node.op, node.node, f"{node.reason}: left as it is") for node in skipped))
     # If `read_as` is None, a backward Slice to the greatest integer stays, and is reported with this defect alone.
-    if any(change.defects == (BACKWARD_TO_THE_GREATEST,) for change in report.changes):
+    if any(change.defects == (BACKWARD,) for change in report.changes):
         option = f"{spell('read_as', '--read-as')} {' or '.join(READINGS)}"
         notes.append(f"a backward Slice to the greatest integer has two readings: choose by {option}")
     # Only the last change of each node counts, because a node whose bounds became constants is rewritten once more.

@@ -50,8 +50,10 @@ class _ComposePass(NodePass):
         return {split.axis: AxisSlice(*split.bounds[index], 1)}
 
 
-class ComposeSlicesPass(_ComposePass):
+class ComposeSlicesPass(_ComposePass, name="compose", after="concat"):
     """Replace a Slice of a Slice by one Slice, through Identity.
+
+    They may cut any axes, with any steps and signs, but an open axis only forward, with bounds of 0 or more.
 
     1. An axis is cut by only one of them.
     2. Both cut an axis whose size is known, by any steps.
@@ -63,12 +65,29 @@ class ComposeSlicesPass(_ComposePass):
 
     Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; bounds that are not constant; negative bounds or
     steps, if both Slices cut an axis whose size is not known.
+
+    Fires:
+        - known: `a = Slice(x[9], [-1], [L], [0], [-2]); y = Slice(a, [1], [3], [0], [1])`
+        - open: `a = Slice(x[n], [1], [9], [0], [1]); y = Slice(a, [2], [M], [0], [1])`
+        - other axes: `a = Slice(x[n, m], [-3], [-1], [0], [1]); y = Slice(a, [-1], [L], [1], [-1])`
+        - through Identity: `a = Slice(x[9], [1], [8], [0], [1]); b = Identity(a); y = Slice(b, [1], [3], [0], [1])`
+
+    Stays:
+        - open from the end: `a = Slice(x[n], [1], [-1], [0], [1]); y = Slice(a, [0], [2], [0], [1])`:
+          "the size of axis 0 is not known, and no single Slice"
+        - run-time: `s = Shape(x[4]); a = Slice(x, [0], s); y = Slice(a, [0], [2], [0], [1])`: "not a constant"
+        - in a tile: `a = Slice(x[9], [1], [5], [0], [1]); y = Slice(a, [0], [2], [0], [1]);
+          z = Slice(a, [2], [4], [0], [1])`: "one Split can replace it"
+        - contested: `a = Slice(x[n], [-1], [M], [0], [-1]); y = Slice(a, [0], [2], [0], [1])`:
+          "engines disagree about it"
+        - contested second: `a = Slice(x[9], [0], [5], [0], [1]); y = Slice(a, [-8], [L], [0], [-1])`:
+          "engines disagree about it"
     """
 
     first_op_type = "Slice"
 
 
-class SliceOfSplitPass(_ComposePass):
+class SliceOfSplitPass(_ComposePass, name="part", after="compose"):
     """Replace a Slice of a part of a Split by one Slice of the Split's input, through Identity.
 
     1. The sizes of the parts of the Split and of its axis are known.
@@ -77,6 +96,12 @@ class SliceOfSplitPass(_ComposePass):
     Result: a, b = Split(x[8], axis=0); y = Slice(x, [5], [7], [0])
 
     Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; bounds that are not constant.
+
+    Fires:
+        - `a, b = Split(x[4], [1, 3]); y = Slice(b, [1], [2], [0], [1])`
+
+    Stays:
+        - open: `a, b = Split(x[n], [1, 3]); y = Slice(b, [1], [2], [0], [1])`: "is not known"
     """
 
     first_op_type = "Split"

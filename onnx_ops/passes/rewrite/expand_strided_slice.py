@@ -15,8 +15,10 @@ from onnx_ops.passes.rewrite.shorten_chains import NEW, SliceChain, build_chain
 from sliceport.slicing import INT64_MAX, INT64_MIN, AxisSlice, StridedSliceSpec, resolve_axis
 
 
-class ExpandStridedSlicePass(NodePass):
+class ExpandStridedSlicePass(NodePass, name="strided"):
     """Write `ov_ext::StridedSlice` as a Slice, a Squeeze of the dropped axes and an Unsqueeze of the new ones.
+
+    Its indices must be constant.
 
     1. Begin, end and strides are constant and the rank of the data is known. An operator without an effect is left out.
     2. A dropped axis is cut to one element. If the size is not known, the Squeeze fails for an index out of range.
@@ -25,6 +27,25 @@ class ExpandStridedSlicePass(NodePass):
     Result: y = Squeeze(Slice(x, [1], [2], [0]), [0])
 
     Skipped: run-time indices, for which see `strided_slice_op.embed_function`; an invalid node.
+
+    Fires:
+        - cut: `y = StridedSlice(x[4, n], [1, 0], [3, -1], [1, 2])`
+        - dropped: `y = StridedSlice(x[4, 6], [-1, 0], [0, 9], [1, 1], shrink_axis_mask=[1])`
+        - dropped open: `y = StridedSlice(x[n, 6], [1, 0], [0, 9], [1, 1], shrink_axis_mask=[1])`
+        - new: `y = StridedSlice(x[4, 6], [0, 1, 0], [0, 3, 0], [1, 1, 1], new_axis_mask=[1, 0, 1])`
+        - masks: `y = StridedSlice(x[4, 6], [3, 3, 0], [1, 1, 0], [-1, -2, 1], begin_mask=[1], end_mask=[0, 1],
+          new_axis_mask=[0, 0, 1])`
+        - ellipsis: `y = StridedSlice(x[4, n, 6], [1, 0, 0, 2], [0, 0, 0, 5], [1, 1, 1, 1], ellipsis_mask=[0, 1],
+          new_axis_mask=[0, 0, 1], shrink_axis_mask=[1])`
+        - whole: `y = StridedSlice(x[4, 6], [0], [9], [1])`
+        - contested: `y = StridedSlice(x[4, 6], [-1], [M], [-1])`
+        - contested open: `y = StridedSlice(x[n, 6], [-1], [M], [-1])`
+
+    Stays:
+        - rank: `y = StridedSlice(x, [0], [1])`: "rank of its data is not known"
+        - run-time: `s = Shape(x[2, 3]); y = StridedSlice(x, s, s)`: "not a constant"
+        - beyond: `y = StridedSlice(x[2, n], [2], [3], shrink_axis_mask=[1])`: "shrinks axis 0 to index 2"
+        - step: `y = StridedSlice(x[n], [2], [3], [0])`: "is 0, but it must not be"
     """
 
     op_types = ("StridedSlice",)

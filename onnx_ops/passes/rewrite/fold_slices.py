@@ -44,11 +44,14 @@ _EXACT = OPERATORS | {"Shape", "Size"}
 """Operators whose outputs are inferred only if every engine computes the same bits."""
 
 
-class FoldSlicesPass(SlicingPass):
+class FoldSlicesPass(SlicingPass, name="fold", after="strided"):
     """Replace a Slice, a Split or a Gather by constants if it selects the same for all inputs of the model.
 
-    1. Its data are constant, and it selects at most 8 KiB. If nothing else reads the data, it may select up to 1 MiB,
-       but at most 32 times the size of the data.
+    Its data are constants or known shapes, or it selects nothing. Computed bounds that are the same for all inputs
+    become constants, too. A slice of a constant may have up to 8 KiB or, if nothing else reads the constant, up to
+    1 MiB, but then at most 32 times the size of the constant.
+
+    1. Its data are constant, and what it selects is within these limits.
     2. Its data are computed from constants and known shapes: integers by operators that every engine computes alike,
        other types by operators that only move elements.
     3. Its data are the output of a Shape, and the sizes that it selects are known.
@@ -62,6 +65,39 @@ class FoldSlicesPass(SlicingPass):
 
     Skipped: strings; computed floats, which engines round differently; a size without which onnxruntime would make a
     Reshape fail (see `reshape_fusion`).
+
+    Fires:
+        - constant: `a = Slice(floats(3), [0], [2], [0], [1]); y = Mul(a, x[2])`
+        - Shape: `s = Shape(x[n, 4]); a = Slice(s, [1], [2], [0], [1]); y = Add(a, [1])`
+        - integers: `s = Shape(x[4, 2]); t = Mul(s, s); a = Gather(t, 0); b = Cast(a, to=1); y = Mul(x, b)`
+        - bounds: `s = Shape(x[4]); e = Sub(s, [1]); y = Slice(x, [0], e)`
+        - a Shape as bounds: `s = Shape(x[4]); y = Slice(x, [1], s)`
+        - nothing: `a = Slice(x[4], [2], [2], [0], [1]); y = Concat(a, x, axis=0)`
+        - Shape of a slice (outputs y t): `a = Slice(x[4], [1], [3], [0], [1]); s = Shape(a); e = Expand(x, [3, 4]);
+          t = Tile(e, [2, 1]); y = Add(s, [0])`
+        - size beside an open one: `s = Shape(x[n, 6]); a = Gather(s, [0]); b = Gather(s, [1]);
+          t = Concat(a, b, axis=0); y = Reshape(Reshape(x, t), [-1])`
+        - size beside two open ones and a 0: `s = Shape(x[n, m, 6, k]); a = Gather(s, [1]); b = Gather(s, [2]);
+          c = Gather(s, [3]); t = Concat([0], a, b, c, axis=0); y = Reshape(Reshape(x, t), [-1])`
+        - size in a shape that fails at size 0 anyway: `s = Shape(x[n, 6, h, w]); a = Unsqueeze(Gather(s, 0), [0]);
+          b = Unsqueeze(Gather(s, 1), [0]); c = Unsqueeze(Mul(Gather(s, 2), Gather(s, 3)), [0]);
+          t = Concat(a, b, c, axis=0); y = Reshape(Reshape(x, t), [-1])`
+
+    Stays:
+        - large: `a = Slice(floats(4000), [0], [3000], [0], [1]); y = Mul(a, x[3000]); z = Neg(floats(4000))`
+        - open Shape: `s = Shape(x[n]); y = Slice(s, [0], [1], [0], [1])`
+        - rounded: `e = Exp(floats(3)); a = Slice(e, [0], [2], [0], [1]); y = Mul(a, x[2])`
+        - run-time bounds: `s = Shape(x[n]); e = Sub(s, [1]); y = Slice(x, [0], e)`:
+          "computed alike for all inputs of the model"
+        - size beside a 0 and an open one: `s = Shape(x[n, m, 6]); a = Gather(s, [1]); b = Gather(s, [2]);
+          t = Concat([0], a, b, axis=0); y = Reshape(x, t)`: "a constant with a 0 and a -1, which fails at size 0"
+        - size 0 beside an open one: `s = Shape(x[6, n, 0]); a = Gather(s, [1]); b = Gather(s, [2]);
+          t = Concat([6], a, b, axis=0); y = Reshape(x, t)`: "a constant with a 0 and a -1, which fails at size 0"
+        - factor of a size: `s = Shape(x[n, m, 2, 3]); a = Gather(s, [1]); b = Mul(Gather(s, [2]), [3]);
+          t = Concat([0], a, b, axis=0); y = Reshape(x, t)`: "a constant with a 0 and a -1, which fails at size 0"
+        - size beside a copied one: `s = Shape(x[n, m, 6]); a = Unsqueeze(Mul(Gather(s, 0), 1), [0]);
+          b = Gather(s, [2]); c = Gather(s, [1]); t = Concat(a, b, c, axis=0); y = Reshape(x, t)`:
+          "a constant with a 0 and a -1, which fails at size 0"
     """
 
     reveals_shapes = True

@@ -17,10 +17,10 @@ from onnx_ops.passes.siblings import read_single_axis_slice
 from sliceport.slicing import INT64_MAX
 
 
-class MergeEqualSlicesPass(NodePass):
+class MergeEqualSlicesPass(NodePass, name="merge", after="fold"):
     """Merge Slices, Splits and Gathers that select the same elements of one value, in one graph.
 
-    All readers then read the first of the nodes.
+    All readers then read the first of the nodes. A Slice may also equal a part of a Split.
 
     1. Slices with the same constant starts, ends and steps, whatever the order of the axes.
     2. Splits into the same parts, or a Split if earlier nodes select all of its parts that are read.
@@ -34,6 +34,24 @@ class MergeEqualSlicesPass(NodePass):
     Result: a = Slice(x, [1], [3], [0]); y = Add(a, a)
 
     An output of the graph becomes an Identity. Not merged: bounds that are not constant.
+
+    Fires:
+        - spelled otherwise: `a = Slice(x[4], [1], [3], [0], [1]); b = Slice(x, [1], [3]); y = Add(a, b)`
+        - open: `a = Slice(x[n], [-3], [-1], [0], [1]); b = Slice(x, [-3], [-1], [0], [1]); y = Add(a, b)`
+        - Gathers: `a = Gather(x[4], 1); b = Gather(x, -3); y = Add(a, b)`
+        - Shapes: `s = Shape(x[n]); t = Shape(x); a = Gather(s, 0); b = Gather(t, 0); y = Add(a, b)`
+        - with a part: `a, b = Split(x[4], [1, 3]); c = Slice(x, [1], [4], [0], [1]); y = Add(b, c)`
+        - with a part of one: `a, b = Split(x[4], [1, 3]); c = Gather(x, 0); y = Mul(b, c)`
+        - Splits: `a, b = Split(x[4], [1, 3]); c, d, e = Split(x, [1, 0, 3]); f = Mul(a, e); y = Mul(b, f)`
+
+    Stays:
+        - others: `y = Slice(x[4], [0], [3], [0], [1]); z = Slice(x, [0], [2], [0], [1])`
+        - of others: `m = Neg(x[4]); y = Slice(x, [0], [3], [0], [1]); z = Slice(m, [0], [3], [0], [1])`
+        - in a GLU: `a, b = Split(x[4], [2, 2]); c = Slice(x, [2], [4], [0], [1]); d = Sigmoid(c); y = Mul(a, d);
+          z = Neg(b)`: "is multiplied by the Sigmoid of another"
+        - with a copied size: `s = Shape(x[n, m]); a = Slice(s, [1], [2], [0], [1]); b = Unsqueeze(Gather(s, 1), [0]);
+          t = Concat([0], b, axis=0); y = Reshape(x, t); z = Neg(a)`:
+          "a constant with a 0 and a -1, which fails at size 0"
     """
 
     op_types = ("Slice", "Split", "Gather")

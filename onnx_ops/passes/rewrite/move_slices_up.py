@@ -34,10 +34,11 @@ _Cuts = dict[int, Entries]
 """For each input that is cut, the start, end and step of each axis."""
 
 
-class MoveSlicesUpPass(NodePass):
+class MoveSlicesUpPass(NodePass, name="up", after="scalar"):
     """Move a Slice before the operator whose output it cuts, so that the operator computes only what is kept.
 
-    Not run by default, because it changes the inputs of other operators.
+    The operator is a Transpose, Unsqueeze, Squeeze, Reshape or Expand, or elementwise. The pass is not run by default,
+    because it changes the inputs of other operators.
 
     1. Transpose: the Slice cuts the axes of the Transpose's input.
     2. Unsqueeze, Squeeze: the axes are counted as in the input; a new axis must be kept whole.
@@ -49,6 +50,28 @@ class MoveSlicesUpPass(NodePass):
 
     Given: y = Slice(Transpose(x[4, 6], perm=[1, 0]), [0], [2], [0])
     Result: y = Transpose(Slice(x, [0], [2], [1]), perm=[1, 0])
+
+    Fires:
+        - Transpose: `a = Transpose(x[4, 6], perm=[1, 0]); y = Slice(a, [1], [3], [0], [1])`
+        - Transpose reversed: `a = Transpose(x[4, 6, 2]); y = Slice(a, [1], [3], [1], [1])`
+        - Unsqueeze: `a = Unsqueeze(x[4], [0]); y = Slice(a, [1], [3], [1], [1])`
+        - Squeeze: `a = Squeeze(x[1, 4], [0]); y = Slice(a, [1], [3], [0], [1])`
+        - Reshape: `a = Reshape(x[2, 3, 4], [6, 4]); y = Slice(a, [1], [3], [1], [1])`
+        - elementwise: `a = Mul(x[4, 6], [[2.0], [3.0], [4.0], [5.0]]); y = Slice(a, [1], [3], [1], [1])`
+        - Expand: `a = Expand(x[1, 6], [4, 6]); y = Slice(a, [0, 1], [2, 3])`
+
+    Stays:
+        - read twice: `a = Transpose(x[4, 6]); y = Slice(a, [1], [3], [0], [1]); z = Neg(a)`:
+          "the output of Transpose 'n0', which it cuts, has other readers or is an output of the graph"
+        - cut new axis: `a = Unsqueeze(x[4], [0]); y = Slice(a, [1], [1], [0], [1])`: "it cuts an axis that Unsqueeze"
+        - joined axis: `a = Reshape(x[2, 3], [6]); y = Slice(a, [1], [3], [0], [1])`:
+          "axis 0 matches no input axis of Reshape"
+        - rounded: `a = Exp(x[4]); y = Slice(a, [1], [3], [0], [1])`
+        - fewer elements of more bytes: `y = Slice(Greater(x[6], z[6]), [0], [2], [0])`:
+          "moving it would not reduce the bytes that are written"
+        - not fewer bytes: `a = Add(x[4], [1.0, 2.0, 3.0, 4.0]); y = Slice(a, [0], [3], [0], [1])`:
+          "not reduce the bytes"
+        - open: `a = Transpose(x[n, 4]); y = Slice(a, [1], [3], [0], [1])`: "not all sizes"
     """
 
     op_types = ("Slice",)

@@ -12,8 +12,10 @@ from onnx_ops.passes.outcome import SKIPS
 from sliceport.hardening import NOTHING
 
 
-class RemoveIdentitySlicesPass(NodePass):
+class RemoveIdentitySlicesPass(NodePass, name="identity", after="chain"):
     """Remove a Slice or Split that keeps all elements in their order, and axes that a Slice names but keeps whole.
+
+    Slicing that nothing reads is removed, too.
 
     1. The size of each axis is known, and all of it is kept, forward.
     2. The size is not known, the start is 0, the end INT64_MAX and the step 1.
@@ -25,6 +27,22 @@ class RemoveIdentitySlicesPass(NodePass):
     Result: y = Neg(x)
 
     An output of the graph becomes an Identity. Not rewritten: bounds that are not constant.
+
+    Fires:
+        - known: `a = Slice(x[4], [-9], [9], [0], [1]); y = Neg(a)`
+        - open: `a = Slice(x[n], [0], [M], [0], [1]); y = Neg(a)`
+        - of one part: `a = Split(x[4], [4]); y = Neg(a)`
+        - unread: `a = Slice(x[4], [1], [2], [0], [1]); y = Neg(x)`
+        - of an axis: `y = Slice(x[4, 4], [0, 1], [4, 2])`
+        - that comes out: `y = Slice(x[4], [0], [4], [0], [1])`
+
+    Stays:
+        - shorter: `y = Slice(x[4], [0], [3], [0], [1])`
+        - open and bounded: `y = Slice(x[n], [0], [2147483647], [0], [1])`
+        - of one part, open: `y = Split(x[n], [4])`: "is not known"
+        - before a copied size: `s = Shape(x[n, m]); a = Gather(s, [0]); b = Slice(s, [0], [2], [0], [1]);
+          c = Unsqueeze(Gather(b, 1), [0]); t = Concat(a, c, axis=0); y = Reshape(x, t)`:
+          "a constant with a 0 and a -1, which fails at size 0"
     """
 
     op_types = ("Slice", "Split", "Gather")

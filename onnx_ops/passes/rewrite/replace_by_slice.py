@@ -12,8 +12,10 @@ from onnx_ops.passes.matchers import data_of, read_exact_split, read_gather
 from sliceport.slicing import AxisSlice
 
 
-class GatherToSlicePass(NodePass):
+class GatherToSlicePass(NodePass, name="gather", after="merge"):
     """Replace a Gather by constant indices by a Slice.
+
+    The indices must be equally spaced.
 
     1. The indices are a list, and an arithmetic progression.
 
@@ -25,6 +27,20 @@ class GatherToSlicePass(NodePass):
 
     Not rewritten: a scalar index, for which see `ScalarGatherToSlicePass` and `SiblingsToSplitPass`; steps before
     opset 10.
+
+    Fires:
+        - upwards: `y = Gather(x[9], [1, 2, 3])`
+        - progression: `y = Gather(x[9], [-1, 6, 4])`
+        - one of a list: `y = Gather(x[9], [5])`
+
+    Stays:
+        - repeated: `y = Gather(x[9], [1, 1])`: "not an arithmetic progression"
+        - jumping: `y = Gather(x[9], [0, 1, 3])`: "not an arithmetic progression"
+        - open: `y = Gather(x[n], [0, 1])`: "does not fail at an index out of range"
+        - beyond: `y = Gather(x[2], [1, 2])`: "out of range"
+        - old by steps (opset 9): `y = Gather(x[9], [3, 5])`:
+          "the new Slice needs step 2 on axis 0, but Slice has no steps before opset 10, and this is opset 9"
+        - old and backwards (opset 9): `y = Gather(x[9], [3, 2])`: "needs step -1"
     """
 
     op_types = ("Gather",)
@@ -38,11 +54,11 @@ class GatherToSlicePass(NodePass):
         self.replace_node(node, build_slice(data, {axis: AxisSlice.of(selected)}, opset))
 
 
-class ScalarGatherToSlicePass(NodePass):
+class ScalarGatherToSlicePass(NodePass, name="scalar", after="nested"):
     """Replace a Gather of one constant index, which drops the axis, by a Slice and a Squeeze.
 
-    Not run by default, because onnxruntime's CPU provider takes up to 1.8 times as long for the two as for the
-    Gather. It is for engines that have no Gather, or a slow one.
+    It is not run by default, because onnxruntime's CPU provider takes up to 1.8 times as long for the two as for the
+    Gather. It helps engines that have no Gather, or a slow one.
 
     1. The index is a scalar, and in range for an axis of known size.
 
@@ -50,6 +66,13 @@ class ScalarGatherToSlicePass(NodePass):
     Result: y = Squeeze(Slice(x, [2], [3], [0]), [0])
 
     Not rewritten: a Gather from a Shape, which runs on the CPU anyway.
+
+    Fires:
+        - `y = Gather(x[4, 3], -1, axis=1)`
+
+    Stays:
+        - of a Shape: `s = Shape(x[n, 3]); y = Gather(s, 0)`
+        - open: `y = Gather(x[n, 3], 0)`: "does not fail at an index out of range"
     """
 
     op_types = ("Gather",)
@@ -75,13 +98,20 @@ class ScalarGatherToSlicePass(NodePass):
         self.report_change(node, "Slice and Squeeze")
 
 
-class SplitToSlicePass(NodePass):
+class SplitToSlicePass(NodePass, name="split", after="identity"):
     """Replace a Split by a Slice if only one part is read, so that only that part is copied.
 
     1. The part sizes and the size of the axis are known. Otherwise the Split may fail, and a Slice would not.
 
     Given: a, b = Split(x[4], axis=0); y = Neg(b)
     Result: b = Slice(x, [2], [4], [0]); y = Neg(b)
+
+    Fires:
+        - `a, b = Split(x[4], [1, 3]); y = Neg(b)`
+
+    Stays:
+        - two read: `y, z = Split(x[4], [1, 3])`
+        - open: `a, y = Split(x[n], [1, 3])`: "is not known"
     """
 
     op_types = ("Split",)

@@ -54,7 +54,7 @@ def rules() -> Any:
             first = op.Slice(x, _allow_other_inputs=True, _outputs=["first"])
             return op.Slice(first, _allow_other_inputs=True, _outputs=["second"])
 
-        def check(self, context: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
+        def check(self, context: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:
             result = MatchResult()
             shape = info.sizes.get(x)
             try:
@@ -65,7 +65,7 @@ def rules() -> Any:
                 return result.fail(str(reason))
             return result
 
-        def rewrite(self, op: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:  # noqa: ARG002
+        def rewrite(self, op: Any, x: ir.Value, first: ir.Value, second: ir.Value) -> Any:
             # `check` has just set the entries for this match.
             return copy_info(_write_slice(op, x, self._entries), second)
 
@@ -75,7 +75,7 @@ def rules() -> Any:
         def pattern(self, op: Any, x: Any) -> Any:
             return op.Slice(x, _allow_other_inputs=True, _outputs=["sliced"])
 
-        def check(self, context: Any, x: ir.Value, sliced: ir.Value) -> Any:  # noqa: ARG002
+        def check(self, context: Any, x: ir.Value, sliced: ir.Value) -> Any:
             result = MatchResult()
             shape = info.sizes.get(x)
             try:

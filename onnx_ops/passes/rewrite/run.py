@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_ops.model.nodes import CONTESTED, SLICING, constant, is_standard, node_name
+from onnx_ops.model.views import OperatorView
 from onnx_ops.model.walk import graphs_in, model_nodes, nodes_with_opsets
-from onnx_ops.passes.analysis import REWRITTEN, Analysis, may_need_rewriting
+from onnx_ops.passes.analysis import SELECTING, Analysis
 from onnx_ops.passes.base import SlicingPass, run_until_stable
 from onnx_ops.passes.contested_nodes import ready_for_passes
 from onnx_ops.passes.outcome import Skipped
-from onnx_ops.passes.rewrite.compose_slices import ComposeSlicesPass, SliceOfSplitPass
-from onnx_ops.passes.rewrite.expand_strided_slice import ExpandStridedSlicePass
-from onnx_ops.passes.rewrite.fold_slices import FoldSlicesPass
-from onnx_ops.passes.rewrite.merge_equal_slices import MergeEqualSlicesPass
-from onnx_ops.passes.rewrite.move_slices_up import MoveSlicesUpPass
-from onnx_ops.passes.rewrite.remove_identity_slices import RemoveIdentitySlicesPass
-from onnx_ops.passes.rewrite.replace_by_slice import GatherToSlicePass, ScalarGatherToSlicePass, SplitToSlicePass
 from onnx_ops.passes.rewrite.shorten_chains import ShortenChainsPass
-from onnx_ops.passes.rewrite.siblings_to_split import SiblingsToSplitPass
-from onnx_ops.passes.rewrite.slice_of_concat import SliceOfConcatPass
-from onnx_ops.passes.rewrite.split_of_part import SplitOfPartPass
 from onnx_ops.passes.value_info import ValueInfo
 from sliceport.errors import unknown_name
 from sliceport.hardening import Change, InvalidNode, format_invalid_count
 from sliceport.wording import format_findings
 
-PASSES: dict[str, type[SlicingPass]] = {
-    "strided": ExpandStridedSlicePass,
-    "fold": FoldSlicesPass,
-    "merge": MergeEqualSlicesPass,
-    "gather": GatherToSlicePass,
-    "concat": SliceOfConcatPass,
-    "compose": ComposeSlicesPass,
-    "part": SliceOfSplitPass,
-    "chain": ShortenChainsPass,
-    "identity": RemoveIdentitySlicesPass,
-    "split": SplitToSlicePass,
-    "siblings": SiblingsToSplitPass,
-    "nested": SplitOfPartPass,
-    "scalar": ScalarGatherToSlicePass,
-    "up": MoveSlicesUpPass,
-}
+
+def _find_passes() -> dict[str, type[SlicingPass]]:
+    """Return the passes in the files of this folder by name, each behind the pass that its `after` names."""
+    modules = [import_module(f"{__package__}.{file.name}") for file in iter_modules([str(Path(__file__).parent)])]
+    classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    kinds = {kind.name: kind for kind in classes if issubclass(kind, SlicingPass) and kind.name}
+    return dict(sorted(kinds.items(), key=lambda named: (_count_earlier(named[1], kinds), named[0])))
+
+
+def _count_earlier(kind: type[SlicingPass], kinds: Mapping[str, type[SlicingPass]]) -> int:
+    """Return how many passes a pass comes after: the one that its `after` names, the one of that pass, and so on."""
+    earlier: list[str] = []
+    while kind.after:
+        if kind.after not in kinds or kind.after in earlier:
+            problem = f"after = {kind.after!r} of {kind.__qualname__} ({kind.__module__}) names no earlier pass"
+            raise ValueError(f"{problem}; the passes are {', '.join(kinds)}.")
+        earlier.append(kind.after)
+        kind = kinds[kind.after]
+    return len(earlier)
+
+
+PASSES = _find_passes()
 """The passes, by the names that `sliceport rewrite --passes` accepts, in the order in which they run."""
+_REWRITTEN = frozenset(op_type for kind in PASSES.values() for op_type in kind.op_types)
 _UNEQUAL_BRANCHES_OPSET = 11
 """The first operator set that allows the branches of an If to have outputs of different sizes."""
 _UNEQUAL_BRANCHES = "its branches have outputs of different sizes, which onnx accepts only if it does not infer them"
@@ -148,6 +149,11 @@ def check_passes(names: Sequence[str]) -> None:
             raise unknown_name("pass", name, list(PASSES))
 
 
+def may_need_rewriting(nodes: Iterable[OperatorView]) -> bool:
+    """Return whether `rewrite` may change or report one of the nodes of a model."""
+    return any(node.op_type in _REWRITTEN for node in nodes)
+
+
 def run_passes(model: ir.Model, names: Sequence[str]) -> Rewriting:
     """Run passes over a model until none of them finds anything more. `names` are keys of `PASSES`.
 
@@ -214,7 +220,7 @@ def _list_contested(analysis: Analysis) -> tuple[Skipped, ...]:
 def _count_slicing_nodes(analysis: Analysis) -> int:
     """Return the number of slicing nodes. A Gather counts only if its indices, the second input, are constant."""
     count = 0
-    for node, _ in analysis.nodes_of(*REWRITTEN):
+    for node, _ in analysis.nodes_of(*SELECTING):
         indices = node.inputs[1] if len(node.inputs) > 1 else None
         count += node.op_type != "Gather" or (indices is not None and constant(indices) is not None)
     return count

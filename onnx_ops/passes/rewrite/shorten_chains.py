@@ -110,7 +110,9 @@ class SliceChain:
         return len(resolve_axis(*entry, size))
 
 
-_LINKS = ("Slice", "Gather", "Squeeze", "Unsqueeze", "Identity")
+_CUTS = ("Slice", "Gather")
+_OTHER_LINKS = ("Squeeze", "Unsqueeze", "Identity")
+_LINKS = (*_CUTS, *_OTHER_LINKS)
 
 
 def _find_new_axis(axes: Sequence[int], dropped: int) -> int | None:
@@ -123,7 +125,7 @@ def _find_new_axis(axes: Sequence[int], dropped: int) -> int | None:
     return start if start < end else None
 
 
-class ShortenChainsPass(NodePass):
+class ShortenChainsPass(NodePass, name="chain", after="part"):
     """Replace a chain of Slice, Gather, Squeeze, Unsqueeze and Identity by at most three of them.
 
     1. The slices of a chain become one, even if axes are added or dropped between them.
@@ -138,9 +140,32 @@ class ShortenChainsPass(NodePass):
     Result: y = Slice(x, [1, 2], [2, 5], [0, 1])
 
     Skipped: slices of an axis of unknown size that do not compose; a new axis that is cut.
+
+    Fires:
+        - Squeeze between: `a = Slice(x[4, 6], [1], [2], [0], [1]); b = Squeeze(a, [0]);
+          y = Slice(b, [2], [5], [0], [1])`
+        - axis stays: `a = Gather(x[4, 6], 1); y = Unsqueeze(a, [0])`
+        - Gather of Gather: `a = Gather(x[4, 6], 1); y = Gather(a, 2)`
+        - to Gather: `a = Slice(x[9], [2], [8], [0], [1]); y = Gather(a, 3)`
+        - new axis whole: `a = Slice(x[9], [2], [8], [0], [1]); b = Unsqueeze(a, [0]); y = Slice(b, [0], [3], [1], [1])`
+        - before a Slice that composes in one axis: `a = Slice(x[6, n], [-3], [M], [1], [1]);
+          b = Squeeze(Unsqueeze(a, [0]), [0]); y = Slice(b, [1, -2], [M, M])`
+        - in a shape without a 0: `s = Shape(x[n, m]); a = Unsqueeze(Gather(s, 1), [0]); t = Concat([-1], a, axis=0);
+          y = Reshape(Reshape(x, t), [-1])`
+
+    Stays:
+        - cut new axis: `a = Slice(x[9], [2], [8], [0], [1]); b = Unsqueeze(a, [0]); y = Slice(b, [1], [1], [0], [1])`:
+          "it cuts a new axis"
+        - Squeeze without axes: `a = Slice(x[2, 3], [0], [1], [0], [1]); y = Squeeze(a)`: "does not name its axes"
+        - beside a sibling: `a = Slice(x[2, 3], [0], [1], [0], [1]); y = Squeeze(a, [0]);
+          b = Slice(x, [1], [2], [0], [1]); z = Squeeze(b, [0])`
+        - no shorter: `a = Slice(x[9, 2], [2], [3], [1], [1]); y = Unsqueeze(a, [0])`
+        - of a copied size: `s = Shape(x[n, m]); a = Unsqueeze(Gather(s, 1), [0]); t = Concat([0], a, axis=0);
+          y = Reshape(x, t)`: "a constant with a 0 and a -1, which fails at size 0"
     """
 
-    op_types = _LINKS
+    op_types = _CUTS
+    visits = _OTHER_LINKS
     spares_siblings = True
 
     def __init__(self, *, gathers: bool = True) -> None:
@@ -188,14 +213,14 @@ class ShortenChainsPass(NodePass):
 
         A chain of a single node, or without a Slice or Gather, stays.
         """
-        old_slices = sum(link.op_type in ("Slice", "Gather") for link in links)
+        old_slices = sum(link.op_type in _CUTS for link in links)
         if len(links) < 2 or not old_slices:
             return False
         last, data = links[-1], data_of(links[0])
         gathers = self._gathers and not self.split_members.intersection(links)
         new_nodes = build_chain(self, chain, data, last, opset, gathers=gathers)
         operators = [node.op_type for node in new_nodes if node.op_type != "Constant"]
-        slices = sum(operator in ("Slice", "Gather") for operator in operators)
+        slices = sum(operator in _CUTS for operator in operators)
         is_longer = (slices, len(operators)) >= (old_slices, len(links))  # slicing nodes count first, then all nodes
         if is_longer or self.breaks_reshape({last.outputs[0]: new_nodes[-1].outputs[0]}):
             for new_node in new_nodes:  # they are not in the graph, but would count as readers of their inputs

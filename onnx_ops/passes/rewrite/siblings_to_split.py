@@ -18,8 +18,11 @@ from onnx_ops.passes.siblings import Part
 from sliceport.slicing.tiling import fill_gaps
 
 
-class SiblingsToSplitPass(SlicingPass):
+class SiblingsToSplitPass(SlicingPass, name="siblings", after="split"):
     """Replace Slices, Splits and Gathers that cut one value along one axis by one Split.
+
+    Gaps between them become parts that nothing reads, of up to 4 KiB for each operator saved. The halves of a GLU stay,
+    because onnxruntime's DirectML provider computes them wrongly if they are a Split.
 
     1. Their parts tile the axis. A Slice must have step 1 and cut no other axis. All parts of a Split that are read
        must take part. The indices of a Gather must be constant neighbours. A Gather of a scalar index becomes a part
@@ -28,11 +31,38 @@ class SiblingsToSplitPass(SlicingPass):
        operator that is saved.
 
     The size of the axis must be known, and fewer operators must remain. Nodes whose parts overlap go to different
-    Splits, or stay as they are. Nodes also stay if one part would be multiplied by the Sigmoid of another, because
-    onnxruntime's DirectML provider computes such a Split wrongly.
+    Splits, or stay as they are. Nodes also stay if one part would be multiplied by the Sigmoid of another, as in a GLU.
 
     Given: a = Slice(x[8], [0], [3], [0]); b = Slice(x, [3], [8], [0])
     Result: a, b = Split(x, [3, 5], axis=0)
+
+    Fires:
+        - `y = Slice(x[4], [0], [1], [0], [1]); z = Slice(x, [1], [4], [0], [1])`
+        - by chance: `a = Slice(x[4, n], [2], [M], [0], [1]); b = Gather(x, 0); c = Slice(x, [1], [2], [0], [1]);
+          d = Slice(x, [0], [3], [0], [1]); y = Concat(a, c, d, axis=0); z = Neg(b)`
+        - of single indices (outputs y0 y1 y2): `y0 = Gather(x[3, n], 0); y1 = Gather(x, 1); y2 = Gather(x, 2)`
+        - of a single index and the rest: `y = Gather(x[4, n], 0); z = Slice(x, [1], [M], [0], [1])`
+        - with a Split: `a, b, c = Split(x[4], [1, 2, 1]); d = Slice(x, [1], [3], [0], [1]); e = Concat(c, d, axis=0);
+          y = Mul(a, e)`
+        - with a small gap: `y = Slice(x[4, 256], [0], [1], [0], [1]); z = Slice(x, [3], [4], [0], [1])`
+
+    Stays:
+        - with a large gap: `y = Slice(x[4, 1024], [0], [1], [0], [1]); z = Slice(x, [3], [4], [0], [1])`:
+          "so that a Split would not pay"
+        - with an open gap: `y = Slice(x[4, n], [0], [1], [0], [1]); z = Slice(x, [3], [4], [0], [1])`:
+          "so that a Split would not pay"
+        - that overlap: `y = Slice(x[4], [0], [3], [0], [1]); z = Slice(x, [1], [4], [0], [1])`:
+          "so that a Split would not pay"
+        - of few single indices (outputs y0 y1): `y0 = Gather(x[2, n], 0); y1 = Gather(x, 1)`:
+          "so that a Split would not pay"
+        - in a GLU: `a = Slice(x[4], [0], [2], [0], [1]); b = Slice(x, [2], [4], [0], [1]); c = Sigmoid(b);
+          y = Mul(a, c)`: "is multiplied by the Sigmoid of another"
+        - open: `y = Slice(x[n], [0], [1], [0], [1]); z = Slice(x, [1], [M], [0], [1])`
+        - of two axes: `y = Slice(x[4, 4], [0, 0], [1, 2]); z = Slice(x, [1], [4], [0], [1])`
+        - by steps: `y = Slice(x[4], [0], [4], [0], [2]); z = Slice(x, [1], [4], [0], [2])`
+        - with a copied size: `s = Shape(x[3, n, m]); a = Slice(s, [0], [1], [0], [1]);
+          b = Unsqueeze(Gather(s, 1), [0]); c = Slice(s, [2], [3], [0], [1]); t = Concat([3], b, [0], axis=0);
+          y = Reshape(x, t); z = Add(a, c)`: "a constant with a 0 and a -1, which fails at size 0"
     """
 
     def _apply(self) -> None:

@@ -19,7 +19,7 @@ from sliceport.slicing.spec import normalize_axis
 from sliceport.slicing.tiling import find_part
 
 
-class SliceOfConcatPass(NodePass):
+class SliceOfConcatPass(NodePass, name="concat", after="gather"):
     """Let a Slice or Split of a Concat read the operands instead, if these contain all that is selected.
 
     1. On the axis of the Concat, a Slice selects elements of one operand alone: it cuts that operand.
@@ -32,6 +32,20 @@ class SliceOfConcatPass(NodePass):
 
     An output of the graph becomes an Identity. Skipped: Slices that `SiblingsToSplitPass` replaces by a Split; Slices
     that select elements of several operands, or none.
+
+    Fires:
+        - `a = Concat(x[4], x, axis=0); y = Slice(a, [5], [7], [0], [1])`
+        - backwards: `a = Concat(x[4], x, axis=0); y = Slice(a, [3], [L], [0], [-1])`
+        - other axes: `a = Concat(x[4, n], x, axis=0); y = Slice(a, [4, 1], [8, 2])`
+        - Split: `m = Neg(x[4]); a = Concat(x, m, axis=0); b, c = Split(a, [4, 4]); y = Sub(b, c)`
+
+    Stays:
+        - of two: `a = Concat(x[4], x, axis=0); y = Slice(a, [3], [6], [0], [1])`: "exactly one operand"
+        - open: `a = Concat(x[n], x, axis=0); y = Slice(a, [0], [1], [0], [1])`: "are known"
+        - Split elsewhere: `a = Concat(x[4], x, axis=0); y, z = Split(a, [3, 5])`: "are not the operands"
+        - with a copied size: `s = Shape(x[n, m]); a = Gather(s, [0]); b = Unsqueeze(Gather(s, 1), [0]);
+          c = Concat(b, [5], axis=0); d, e = Split(c, [1, 1]); t = Concat(a, d, axis=0); y = Reshape(x, t)`:
+          "a constant with a 0 and a -1, which fails at size 0"
     """
 
     op_types = ("Slice", "Split")

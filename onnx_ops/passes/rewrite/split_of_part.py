@@ -18,7 +18,7 @@ _Pieces = list[tuple[ir.Value | None, int]]
 """Parts and their sizes. None is a part that nothing reads."""
 
 
-class SplitOfPartPass(SlicingPass):
+class SplitOfPartPass(SlicingPass, name="nested", after="siblings"):
     """Merge a Split with the Split or Slice before it, along the same axis.
 
     1. The second Split splits a part of the first one: its parts replace that part.
@@ -31,10 +31,23 @@ class SplitOfPartPass(SlicingPass):
     Result: a, c, d = Split(x, [4, 1, 3], axis=0)
     Given: c, d = Split(Slice(x[8], [2], [8], [0]), [1, 5], axis=0)
     Result: a, c, d = Split(x, [2, 1, 5], axis=0)
+
+    Fires:
+        - `a, b = Split(x[8], [4, 4]); c, d = Split(b, [1, 3]); y = Concat(d, a, c, axis=0)`
+        - in a Slice: `a = Slice(x[8], [2], [8], [0], [1]); b, c = Split(a, [1, 5]); y = Mul(b, c)`
+
+    Stays:
+        - on another axis: `y, b = Split(x[4, 4], [1, 3]); z, w = Split(b, [2, 2], axis=1)`
+        - and read (outputs y b z w): `y, b = Split(x[8], [4, 4]); z, w = Split(b, [1, 3])`
+        - in a GLU: `a, b = Split(x[8], [2, 6]); c, y = Split(b, [2, 4]); d = Sigmoid(c); z = Mul(a, d)`:
+          "is multiplied by the Sigmoid of another"
+        - in a far Slice: `a = Slice(x[2048], [0], [8], [0], [1]); y, z = Split(a, [1, 7])`: "more than 4 KiB"
     """
 
+    op_types = ("Slice", "Split")
+
     def _apply(self) -> None:
-        for outer, opset in self.analysis.nodes_of("Slice", "Split"):
+        for outer, opset in self.analysis.nodes_of(*self.op_types):
             # A node without a graph was merged already.
             if outer.graph is not None and is_valid_operator(outer, "Slice", "Split"):
                 self._merge_into(outer, opset)

@@ -26,13 +26,17 @@ from sliceport.checking import CheckReport
 from sliceport.defects.cases import OnnxCase
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ALL_TITLES, ONNXRUNTIME_DML
-from sliceport.defects.onnxruntime import EINSUM_OF_EMPTY, EINSUM_OF_NO_MATMUL, ONE_PART_GATES_ANOTHER
-from sliceport.defects.reported import REPORTED
-from sliceport.defects.table import DEFECTS
-from sliceport.defects.validity import FAILS_AT_ZERO
+from sliceport.defects.entries import read_entries
+from sliceport.defects.table import DEFECTS, find_defect
 from sliceport.device import Device
 from sliceport.engines.inputs import find_inputs_that_run
 from sliceport.errors import ModelError
+
+EINSUM_OF_EMPTY = find_defect("einsum of a transposed empty axis")
+EINSUM_OF_NO_MATMUL = find_defect("einsum that no matrix product computes")
+ONE_PART_GATES_ANOTHER = find_defect("one part gates another")
+FAILS_AT_ZERO = find_defect("a reshape that fails at size 0")
+REPORTED = read_entries("reported")
 
 FRAGILE = {
     "dynamo_bigbird": {EINSUM_OF_NO_MATMUL},

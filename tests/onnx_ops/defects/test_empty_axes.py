@@ -11,7 +11,9 @@ from fatal_sizes import find_fatal_sizes
 from onnx_models import parse
 
 import sliceport
-from sliceport.defects.onnxruntime import TRANSPOSED_EMPTY_AXIS
+from sliceport.defects.table import find_defect
+
+TRANSPOSED_EMPTY_AXIS = find_defect("matmul of a transposed empty axis")
 
 BEFORE_FIXES = {"onnxruntime": "1.31.1"}
 """The last version with the defect of a MatMul."""

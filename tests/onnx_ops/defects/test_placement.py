@@ -12,9 +12,12 @@ from onnx_ops.defects.placement import adapt_to_placement
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.directml.harden import harden_for_directml
 from sliceport.defects.engines import ONNXRUNTIME_DML
-from sliceport.defects.onnxruntime import BELOW_THE_AXIS, FROM_THE_LEAST
+from sliceport.defects.table import find_defect
 from sliceport.device import CallFailed, Device, HostDied
 from sliceport.engines.engine import Array
+
+BELOW_THE_AXIS = find_defect("backwards from below the axis")
+FROM_THE_LEAST = find_defect("from the least integer to a negative end")
 
 CONSTANTS = (
     "<int64[1] i0 = {0}, int64[1] i1 = {1}, int64[1] i2 = {2}, int64[1] m1 = {-1}, int64[2] pads = {1, 1}, "

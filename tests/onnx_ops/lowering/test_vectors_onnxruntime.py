@@ -14,8 +14,10 @@ from vectors import array
 
 import sliceport
 from sliceport.defects.engines import ONNXRUNTIME_CPU
-from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST
+from sliceport.defects.table import find_defect
 from sliceport.directml.lowered import LoweredNode
+
+BACKWARD_TO_THE_GREATEST = find_defect("backward slice to the greatest integer")
 
 
 def lowered(case: dict[str, Any], *, run_time: bool = False) -> tuple[LoweredNode, npt.NDArray[Any]]:

@@ -18,13 +18,14 @@ from onnx_models import parse, read_model
 
 import sliceport
 from onnx_ops.model import io
-from onnx_ops.model.external_data import describe_data_files, external_locations, load_whole
+from onnx_ops.model.external_data import describe_data_files, external_locations
 from onnx_ops.model.external_data import external_tensors as external_tensors_of
 from onnx_ops.model.prepare import external_tensors
 from onnx_ops.model.proto_tensor import Tensor
 from onnx_ops.model.proto_walk import all_tensors
 from onnx_ops.model.read import read_any
 from onnx_ops.passes.simplify.optimizers import OPTIMIZERS
+from onnx_ops.running.whole_model import OnnxModel
 from sliceport.engines.engine import WholeModel
 from sliceport.engines.kept_runs import KeptRuns
 from sliceport.errors import ModelError, UsageError
@@ -436,16 +437,16 @@ def test_version_of_data_changes_with_the_size_and_the_time_of_a_file(
 def test_weights_above_2_gib_are_refused_before_they_are_read(
     wide: Callable[[int], onnx.ModelProto], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def whole(size: int) -> WholeModel:
-        return WholeModel("onnx", wide(size).SerializeToString(), (), ("y",), data_folder=str(tmp_path))
+    def whole(size: int) -> OnnxModel:
+        return OnnxModel("onnx", wide(size).SerializeToString(), (), ("y",), data_folder=str(tmp_path))
 
-    assert len(load_whole(whole(2**20)).graph.initializer[0].raw_data) == 2**20
+    assert len(whole(2**20).load().graph.initializer[0].raw_data) == 2**20
     model = whole(2**31)
     monkeypatch.setattr(onnx.external_data_helper, "load_external_data_for_model", lambda *_: pytest.fail("it is read"))
     size = 2**31 + len(model.data)
     message = rf"^the model with all its weights has {size} bytes of data, and protobuf writes at most 2147483647\.$"
     with pytest.raises(ModelError, match=message):
-        load_whole(model)
+        model.load()
 
 
 def test_data_file_beside_a_model_that_onnx_ir_loads_by_its_name_is_found(

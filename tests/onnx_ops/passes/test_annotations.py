@@ -15,7 +15,7 @@ from pass_cases.conditions import FIRES
 from pass_cases.examples import examples, models
 
 from onnx_ops.model.io import from_proto
-from onnx_ops.passes import HARDEN_DIRECTML, PASSES, rewrite
+from onnx_ops.passes import HARDEN_DIRECTML, rewrite
 from onnx_ops.passes.base import SlicingPass
 from onnx_ops.passes.portable.harden import PORTABLE
 
@@ -27,7 +27,7 @@ CASES = [*FIRES, *EXAMPLES]
 def case_of(name: str) -> tuple[type[SlicingPass], onnx.ModelProto]:
     """Return a pass and a model that it changes, with a name for each node."""
     if name in FIRES:
-        kind, proto = PASSES[FIRES[name][0]], FIRES[name][1]
+        kind, proto = FIRES[name].kind, FIRES[name].proto
     else:
         _, number, _, which = name.split()
         kind = HARDENING[which]

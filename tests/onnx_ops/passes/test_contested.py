@@ -33,10 +33,15 @@ from onnx_ops.passes.portable.harden import harden_portably
 from onnx_ops.passes.rewrite.run import Rewriting
 from onnx_ops.passes.simplify.simplification import simplify
 from sliceport.defects.defect import Defect
-from sliceport.defects.onnxruntime import BACKWARD_TO_THE_GREATEST, BELOW_THE_AXIS, DROPPED_STEPS, EMPTY_LAST_PART
 from sliceport.defects.profiles import PROFILES
+from sliceport.defects.table import find_defect
 from sliceport.errors import ModelError
 from sliceport.hardening import Hardening
+
+BACKWARD_TO_THE_GREATEST = find_defect("backward slice to the greatest integer")
+BELOW_THE_AXIS = find_defect("backwards from below the axis")
+DROPPED_STEPS = find_defect("steps without axes over whole axes")
+EMPTY_LAST_PART = find_defect("num_outputs that leaves the last part empty")
 
 INT64_MAX, INT32_MAX = 2**63 - 1, 2**31 - 1
 

@@ -121,9 +121,9 @@ by_mutation = pytest.mark.parametrize("mutate", MUTATIONS.values(), ids=MUTATION
 
 
 def mutants(mutate: Mutation) -> Iterator[tuple[str, onnx.ModelProto]]:
-    for name, proto in (FIRES[case] for case in FIRES):
-        for mutant in mutate_nodes(proto, mutate):
-            yield name, mutant
+    for case in FIRES.values():
+        for mutant in mutate_nodes(case.proto, mutate):
+            yield case.kind.name, mutant
 
 
 def mutate_nodes(proto: onnx.ModelProto, mutate: Mutation) -> Iterator[onnx.ModelProto]:

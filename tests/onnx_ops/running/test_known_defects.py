@@ -15,16 +15,16 @@ from onnx_ops.running.known_defects import known_defects
 from sliceport import device
 from sliceport.defects.defect import Defect
 from sliceport.defects.engines import ONNXRUNTIME_CPU, ONNXRUNTIME_DML
-from sliceport.defects.onnxruntime import (
-    BACKWARD_TO_THE_GREATEST,
-    BELOW_THE_AXIS,
-    EMPTY_PART,
-    FROM_THE_LEAST,
-    MORE_THAN_EIGHT_AXES,
-    NOTHING_SELECTED,
-    STEPS_WITHOUT_AXES,
-)
+from sliceport.defects.table import find_defect
 from sliceport.slicing.node import Resolved
+
+BACKWARD_TO_THE_GREATEST = find_defect("backward slice to the greatest integer")
+BELOW_THE_AXIS = find_defect("backwards from below the axis")
+EMPTY_PART = find_defect("a part is empty")
+FROM_THE_LEAST = find_defect("from the least integer to a negative end")
+MORE_THAN_EIGHT_AXES = find_defect("more than 8 axes")
+NOTHING_SELECTED = find_defect("nothing is selected")
+STEPS_WITHOUT_AXES = find_defect("steps without axes")
 
 
 def case_of(defect: Defect) -> onnx.ModelProto:

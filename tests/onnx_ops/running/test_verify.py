@@ -25,7 +25,7 @@ import sliceport
 from onnx_ops import passes
 from onnx_ops.engines import ONNXRUNTIME_CPU
 from onnx_ops.model import io
-from onnx_ops.passes import analysis
+from onnx_ops.passes.rewrite import run
 from onnx_ops.passes.rewrite.run import Rewriting
 from onnx_ops.running.directml_provider import OnnxruntimeDML
 from onnx_ops.running.runnable import find_weights, read_complete_model
@@ -64,7 +64,7 @@ def break_rewriting(monkeypatch: pytest.MonkeyPatch, change: Callable[[ir.Model]
         return Rewriting(1, 1, {"fold": (Change("y", "Slice", "Slice", ()),)}, {"fold": ()})
 
     monkeypatch.setattr(passes, "rewrite", wrong)
-    monkeypatch.setattr(analysis, "may_need_rewriting", lambda _: True)
+    monkeypatch.setattr(run, "may_need_rewriting", lambda _: True)
 
 
 @pytest.fixture

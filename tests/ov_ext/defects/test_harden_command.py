@@ -16,7 +16,9 @@ from onnx_models import parse, save
 from openvino_models import constant, make, one_slice
 
 import sliceport
-from sliceport.defects.openvino import NEW_AND_SHRINK
+from sliceport.defects.table import find_defect
+
+NEW_AND_SHRINK = find_defect("new axis and shrink with entries left out")
 
 MASKS = {"new_axis_mask": [0, 1], "shrink_axis_mask": [1, 0]}
 

@@ -27,7 +27,7 @@ SHAPES = {"gptneox_dyn.onnx": {"x": [1, 16]}, "ts_roformer_op13.onnx": {"x": [1,
 WITH_FUNCTIONS = ("rule_function.onnx", "ts_functions_17.onnx")
 """Models that OpenVINO refuses, as test_lowering.py checks: it reads no functions of a domain of the model's own."""
 ENDS_THE_PROCESS = ("rule_strings.onnx",)
-"""With the built-in operator: `sliceport.defects.openvino.STRINGS`."""
+"""With the built-in operator: the defect "strings" of `openvino.toml`."""
 FILES = [*sorted(MODELS.glob("*.onnx")), *(sorted(ZOO.glob("*.onnx")) if ZOO.is_dir() else [])]
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 

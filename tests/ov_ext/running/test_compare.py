@@ -158,7 +158,7 @@ def test_executors_agree_on_exports(tmp_path: Path, name: str) -> None:
 def test_bad_arguments_are_refused(path: Path, tmp_path: Path, invoke: Invoke) -> None:
     np.save(tmp_path / "a.npy", np.zeros(3))
     for more, sentence in (
-        (["--executors", "openvino,onnxruntime-cpu"], "executor 'onnxruntime-cpu' is not known"),
+        (["--executors", "openvino,onnxruntime-cpu"], "--executors: 'onnxruntime-cpu' runs whole models"),
         (["--executors", "openvino"], "nothing to compare 'openvino' with"),
         (["--input", f"x={tmp_path / 'a.npy'}"], "--input is for ONNX models"),
         (["--input-shapes", "y:1"], "the model has no input 'y'"),

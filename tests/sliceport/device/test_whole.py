@@ -19,10 +19,12 @@ from running import as_array
 
 import sliceport
 from sliceport import device
-from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
+from sliceport.defects.table import find_defect
 from sliceport.errors import ModelError
 from sliceport.search.report import DiffReport
 from sliceport.verdict.difference import Tolerance
+
+ONE_PART_GATES_ANOTHER = find_defect("one part gates another")
 
 pytestmark = pytest.mark.usefixtures("provider_kept")
 

@@ -25,8 +25,10 @@ from onnx_ops.passes import HARDEN_DIRECTML, ReshapeForDirectMLPass
 from onnx_ops.passes.directml.harden import harden_for_directml
 from sliceport import device
 from sliceport.cli.main import main
-from sliceport.defects.onnxruntime import ONE_PART_GATES_ANOTHER
+from sliceport.defects.table import find_defect
 from sliceport.device import CallFailed
+
+ONE_PART_GATES_ANOTHER = find_defect("one part gates another")
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 PROVIDER = "1.24.4"
