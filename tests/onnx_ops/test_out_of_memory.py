@@ -43,7 +43,7 @@ def test_model_that_protobuf_does_not_write_is_refused(
     model = parse(MODEL)
     model.graph.initializer.add(name="w", data_type=onnx.TensorProto.INT8, dims=[count - 16])
     write = Mock(side_effect=EncodeError(text))
-    unwritable = Mock(graph=model.graph, functions=[], training_info=[], SerializeToString=write)
+    unwritable = Mock(graph=model.graph, ListFields=model.ListFields, SerializeToString=write)
     with pytest.raises(expected, match=f"^{re.escape(message)}$"):
         write_proto(unwritable, tmp_path / "m.onnx")
 

@@ -136,6 +136,8 @@ def test_both_views_read_the_same_of_damaged_files() -> None:
             continue
         if len(ir.DataType) < len(ElementType) and "is not a valid DataType" in outcome_of_ir(proto):
             continue  # an older onnx-ir lacks element types
+        if "TypeProto must have elem_type set" in outcome_of_ir(proto):
+            continue  # the view of protos reads no types of values other than tensors
         assert_read_alike(proto)
 
 
