@@ -10,7 +10,7 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from sliceport.arguments import is_path, read_names
+from sliceport.arguments import is_path
 from sliceport.defects.profiles import PROFILES, Profile
 from sliceport.engines.diagnosis import Diagnosis, diagnose_package
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
@@ -42,11 +42,6 @@ class ONNX:
     reference = ("onnxruntime-cpu", "onnxruntime's CPU provider; computes what is expected and always takes part")
     default_executors = ("onnxruntime-cpu", "dml-emulator")
     targets: Mapping[str, tuple[str, ...]] = {"onnxruntime-dml": (), **dict.fromkeys(PROFILES, ())}
-    optimizers: Mapping[str, str] = {
-        "onnxscript": "onnxscript's optimizer; the default",
-        "onnxslim": "OnnxSlim, if it is installed",
-        "onnxruntime": "onnxruntime's CPU provider computes what follows from constants, floats too",
-    }
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the default passes and the optional passes: one line about each pass, by its name."""
@@ -129,11 +124,8 @@ class ONNX:
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
         """Simplify the slicing of a model; see `rewrite` and `simplify` of `onnx_ops.passes`.
 
-        The option `simplify` is the name of an optimizer or a list of names; False means none, True the default one.
-
         Raises:
-            UsageError, ModelError, NotVerified: See `_change`. An unknown pass or optimizer is a UsageError, too.
-            MissingExtra: An optimizer is not installed.
+            UsageError, ModelError, NotVerified: See `_change`. An unknown pass is a UsageError, too.
         """
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
@@ -143,19 +135,14 @@ class ONNX:
 
         names = BY_DEFAULT if passes is None else passes
         simplifies = options.get("simplify", False)
-        optimizers: Sequence[str]
-        if isinstance(simplifies, bool):
-            optimizers = list(self.optimizers)[:1] if simplifies else []
-        else:
-            optimizers = [simplifies] if isinstance(simplifies, str) else read_names(simplifies, "simplify")
 
         def change(copied: ir.Model) -> tuple[ir.Model, Rewriting]:
-            return simplify(copied, names, optimizers) if optimizers else (copied, rewrite(copied, names))
+            return simplify(copied, names) if simplifies else (copied, rewrite(copied, names))
 
         return _change(
             model,
             output,
-            can_change=lambda proto: bool(optimizers) or may_need_rewriting(model_nodes(proto)),
+            can_change=lambda proto: simplifies or may_need_rewriting(model_nodes(proto)),
             report_nothing=lambda: build_empty_report(names),
             change=change,
             verify=verify_rewriting,
