@@ -75,11 +75,8 @@ def by_sliceport(proto: onnx.ModelProto) -> onnx.ModelProto:
     return ir.serde.serialize_model(model)
 
 
-def by_simplify(*optimizers: str) -> Callable[[onnx.ModelProto], onnx.ModelProto]:
-    def run(proto: onnx.ModelProto) -> onnx.ModelProto:
-        return ir.serde.serialize_model(simplify(from_proto(proto), optimizers=optimizers)[0])
-
-    return run
+def by_simplify(proto: onnx.ModelProto) -> onnx.ModelProto:
+    return ir.serde.serialize_model(simplify(from_proto(proto))[0])
 
 
 def by_onnxruntime(proto: onnx.ModelProto, level: str = "EXTENDED") -> onnx.ModelProto:
@@ -114,13 +111,8 @@ PEERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
     "onnxruntime basic": partial(by_onnxruntime, level="BASIC"),
     "onnxscript": by_onnxscript,
 }
-SIMPLIFY = {"--simplify": by_simplify("onnxscript")}
 if importlib.util.find_spec("onnxslim"):
     PEERS["onnxslim"] = by_onnxslim
-    SIMPLIFY |= {
-        "--simplify onnxslim": by_simplify("onnxslim"),
-        "all three": by_simplify("onnxslim", "onnxscript", "onnxruntime"),
-    }
 
 
 def list_models() -> list[tuple[Path, Shapes]]:

@@ -26,7 +26,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
-from peers import PEERS, SIMPLIFY, Shapes, by_sliceport, count_slicing, read_models
+from peers import PEERS, Shapes, by_simplify, by_sliceport, count_slicing, read_models
 
 from onnx_ops.model.io import from_proto
 from onnx_ops.passes.simplify.optimize import count_nodes
@@ -36,8 +36,9 @@ from sliceport.errors import UsageError
 
 INPUTS = 10
 MAX_RANK = 64  # more axes than any input has
-OURS, STANDARD = ("sliceport", *SIMPLIFY), ("onnxscript", "onnxslim")  # the tools that the last lines compare
-TOOLS = {"sliceport": by_sliceport, **SIMPLIFY, **PEERS}
+OURS = {"sliceport": by_sliceport, "--simplify": by_simplify}
+STANDARD = ("onnxscript", "onnxslim")  # the last lines compare these tools with `OURS`
+TOOLS = {**OURS, **PEERS}
 
 
 def open_session(proto: onnx.ModelProto) -> ort.InferenceSession:

@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from sliceport.arguments import is_path, read_names
+from sliceport.arguments import is_path
 from sliceport.defects.profiles import PROFILES, Profile
 from sliceport.engines.diagnosis import Diagnosis, diagnose_package
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
@@ -42,11 +42,6 @@ class ONNX:
     reference = ("onnxruntime-cpu", "onnxruntime's CPU provider; computes what is expected and always takes part")
     default_executors = ("onnxruntime-cpu", "dml-emulator")
     targets: Mapping[str, tuple[str, ...]] = {"onnxruntime-dml": (), **dict.fromkeys(PROFILES, ())}
-    optimizers: Mapping[str, str] = {
-        "onnxscript": "onnxscript's optimizer; the default",
-        "onnxslim": "OnnxSlim, if it is installed",
-        "onnxruntime": "onnxruntime's CPU provider computes what follows from constants, floats too",
-    }
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the default passes and the optional passes: one line about each pass, by its name."""
@@ -129,11 +124,8 @@ class ONNX:
     def rewrite(self, model: Any, output: Path | None, passes: Sequence[str] | None = None, **options: Any) -> Result:
         """Simplify the slicing of a model; see `rewrite` and `simplify` of `onnx_ops.passes`.
 
-        The option `simplify` is the name of an optimizer or a list of names; False means none, True the default one.
-
         Raises:
-            UsageError, ModelError, NotVerified: See `_Change`. An unknown pass or optimizer is a UsageError, too.
-            MissingExtra: An optimizer is not installed.
+            UsageError, ModelError, NotVerified: See `_Change`. An unknown pass is a UsageError, too.
         """
         from onnx_ops.model.proto_walk import model_nodes
         from onnx_ops.passes import BY_DEFAULT, rewrite, simplify
@@ -142,16 +134,11 @@ class ONNX:
 
         names = BY_DEFAULT if passes is None else passes
         simplifies = options.get("simplify", False)
-        optimizers: Sequence[str]
-        if isinstance(simplifies, bool):
-            optimizers = list(self.optimizers)[:1] if simplifies else []
-        else:
-            optimizers = [simplifies] if isinstance(simplifies, str) else read_names(simplifies, "simplify")
         change = _Change(model, output, options)
-        if not optimizers and change.has_no_node(lambda proto: may_need_rewriting(model_nodes(proto))):
+        if not simplifies and change.has_no_node(lambda proto: may_need_rewriting(model_nodes(proto))):
             return change.keep(build_empty_report(names))
         with change.copy() as copied:
-            changed, report = simplify(copied, names, optimizers) if optimizers else (copied, rewrite(copied, names))
+            changed, report = simplify(copied, names) if simplifies else (copied, rewrite(copied, names))
             return change.finish(changed, report, verify_rewriting)
 
     def harden(self, model: Any, output: Path | None, target: str, **options: Any) -> Result:

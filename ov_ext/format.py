@@ -45,8 +45,6 @@ class OpenVINO:
     default_executors = ("openvino", "openvino-cpu", "ov_ext", "dml-emulator")
     targets: Mapping[str, tuple[str, ...]] = {"openvino-cpu": (".onnx",)}
 
-    optimizers: Mapping[str, str] = {}
-
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return no passes: `rewrite` does not accept models of this format."""
         return {}, {}

@@ -141,7 +141,7 @@ def rewrite(
     output: Path | None = None,
     *,
     passes: Sequence[str] | None = None,
-    simplify: bool | str | Sequence[str] = False,
+    simplify: bool = False,
     verify: bool = False,
     overwrite: bool = False,
     input_shapes: InputShapes | None = None,
@@ -155,8 +155,7 @@ def rewrite(
         output: The file to write. It appears only once it is complete. With None, `Result.model` is the changed model,
             of the same type as `model`; a model that is given as a path needs an output.
         passes: The names of the passes. None runs the format's default passes.
-        simplify: Optimizers of whole graphs to run as well: a name, several names, or True for the format's default.
-            The optimizers run in turn until none of them reduces the number of nodes.
+        simplify: Whether to simplify all other nodes as well.
         verify: Whether to run both models, and to keep the changed one only if the outputs are equal.
         overwrite: Whether to replace the output and its weights.
         input_shapes: Sizes by input name to run the model with, for inputs whose shape it leaves open.

@@ -119,7 +119,6 @@ class Format(Protocol):
         default_executors: The names of the engines that take part in a comparison by default, besides validators.
         targets: The engines that models of this format can be hardened for, each with suffixes. Files of
             other formats that have these suffixes can be hardened for the engine, too.
-        optimizers: The optimizers of whole graphs that `rewrite` can use. The first is the default.
     """
 
     name: str
@@ -129,7 +128,6 @@ class Format(Protocol):
     reference: tuple[str, str]
     default_executors: tuple[str, ...]
     targets: Mapping[str, tuple[str, ...]]
-    optimizers: Lines
 
     def passes(self) -> tuple[Lines, Lines]:
         """Return the passes that `rewrite` runs by default, and those that it runs only if they are named."""

@@ -16,9 +16,7 @@ from sliceport.errors import UsageError
 
 _SHAPE = re.compile(r".*:[^:/\\.]*|auto(=\d*)?", re.DOTALL)
 """Values of --input-shapes that cannot be a file: `auto`, or a shape with no dot or slash after the last colon."""
-_NAMES = re.compile(r"[^./\\]*")
-"""Words that can be a list of names but not a file."""
-_SHORTEST = {"--input-shapes": "--input-s", "--input": "--input", "--simplify": "--si", "--verify": "--veri"}
+_SHORTEST = {"--input-shapes": "--input-s", "--input": "--input", "--verify": "--veri"}
 """Options that take several values or may lack a value, with the shortest abbreviations that argparse accepts."""
 VERIFIERS = ("onnxruntime-cpu", "onnxruntime-dml", "openvino-cpu")
 """The engines that can follow --verify."""
@@ -133,9 +131,9 @@ def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
     """Rewrite the words of a command line so that argparse can parse options with several or optional values.
 
     `--input-shapes` and `--input` are repeated for each value: `--input a=1 b=2` becomes `--input a=1 --input b=2`.
-    `--simplify` and `--verify` are joined with their values, which may be empty: `--verify=`. A word that cannot be a
-    value of the option before it, such as a model with one of the `suffixes`, stays an argument of the command, unless
-    it is the first word after `--input-shapes` or `--input`.
+    `--verify` is joined with its value, which may be empty: `--verify=`. A word that cannot be a value of the option
+    before it, such as a model with one of the `suffixes`, stays an argument of the command, unless it is the first word
+    after `--input-shapes` or `--input`.
     """
 
     def fits(option: str, word: str) -> bool:
@@ -146,7 +144,7 @@ def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
             return word in VERIFIERS
         if option == "--input":
             return "=" in word and not word.endswith(tuple(suffixes))
-        return (_NAMES if option == "--simplify" else _SHAPE).fullmatch(word) is not None
+        return _SHAPE.fullmatch(word) is not None
 
     separated: list[str] = []
     remaining = list(words)
@@ -157,7 +155,7 @@ def normalize_words(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
         text, equals, _ = word.partition("=")
         # The full name of the option if `text` is this option or an abbreviation of it.
         option = next((name for name in _SHORTEST if name.startswith(text) and text.startswith(_SHORTEST[name])), "")
-        if option in ("--simplify", "--verify") and not equals:
+        if option == "--verify" and not equals:
             value = remaining.pop(0) if remaining and fits(option, remaining[0]) else ""
             separated.append(f"{option}={value}")
             continue

@@ -25,9 +25,7 @@ class Rewrite(Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--passes", metavar="A,B", help="the passes to run; see below")
         parser.add_argument(
-            "--simplify",
-            metavar="OPTIMIZERS",
-            help="also simplify all other nodes, with one or more optimizers of whole graphs (A,B); see below",
+            "--simplify", action="store_true", help="also simplify all other nodes, by onnxscript's optimizer"
         )
         parser.add_argument(
             "--verify",
@@ -39,23 +37,19 @@ class Rewrite(Command):
 
     def read_options(self, options: argparse.Namespace) -> dict[str, Any]:
         passes = parse_names(options.passes, "--passes")
-        # `options.simplify` is None without --simplify, and empty for --simplify without names.
-        simplify = parse_names(options.simplify, "--simplify") if options.simplify else options.simplify is not None
-        return {"passes": passes, "simplify": simplify, "verify": options.verify is not None} | run_options(options)
+        verify = options.verify is not None
+        return {"passes": passes, "simplify": options.simplify, "verify": verify} | run_options(options)
 
     def check_names(self, options: Options) -> None:
-        installed = formats().values()
-        passes = [name for format_ in installed for names in format_.passes() for name in names]
+        passes = [name for format_ in formats().values() for names in format_.passes() for name in names]
         check_names("pass", options["passes"] or (), passes)
-        if isinstance(options["simplify"], list):  # a bool without names
-            check_names("optimizer", options["simplify"], [name for each in installed for name in each.optimizers])
 
     def list_choices(self) -> str:
-        """Format the passes and optimizers of each model format. Passes that run by default come first."""
+        """Format the passes of each model format. Passes that run by default come first."""
         blocks = []
-        titles = ("passes, which all run by default", "passes that run only if named", "optimizers")
+        titles = ("passes, which all run by default", "passes that run only if named")
         for format_ in formats().values():
-            lists = zip(titles, (*format_.passes(), format_.optimizers), strict=True)
+            lists = zip(titles, format_.passes(), strict=True)
             blocks += [f"{title}:\n{format_descriptions(lines)}" for title, lines in lists if lines]
         return "\n\n".join(blocks).replace("`", "")  # a terminal does not format the names in backticks
 

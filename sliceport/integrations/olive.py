@@ -61,9 +61,7 @@ class SliceportRewrite(_SliceportPass):
     @classmethod
     def _default_config(cls, accelerator_spec: Any) -> dict[str, PassConfigParam]:  # noqa: ARG003
         return {
-            "simplify": _option(
-                bool | list[str], False, "Whether to run onnxscript's optimizer as well; or a list of optimizers."
-            ),
+            "simplify": _option(bool, False, "Whether to simplify all other nodes as well, by onnxscript's optimizer."),
             "verify": _VERIFY,
             **get_external_data_config(),
         }

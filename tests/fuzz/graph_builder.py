@@ -15,7 +15,6 @@ from onnx import TensorProto, helper, parser
 
 from onnx_ops.model.domains import STRIDED_SLICE_DOMAIN
 from onnx_ops.passes import PASSES
-from onnx_ops.passes.simplify.optimizers import OPTIMIZERS
 from sliceport.engines.engine import Array
 
 from . import drawing
@@ -89,7 +88,7 @@ class Builder(NodeBuilder):
             "sizes": [shape, *others],
             "feeds": self.feeds,
             "passes": self.random.sample(list(PASSES), 1),
-            "optimizers": [name for name in OPTIMIZERS if self.random.random() < SIMPLIFIED],
+            "simplifies": self.random.random() < SIMPLIFIED,
         }
 
     def outputs(self) -> list[str]:

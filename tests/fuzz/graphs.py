@@ -9,7 +9,6 @@ is well-formed, and if a second run changes nothing.
 from __future__ import annotations
 
 import base64
-import importlib.util
 import random as random_module
 from typing import Any
 from unittest import mock
@@ -25,14 +24,12 @@ from sessions import open_session
 
 from onnx_ops import strided_slice_op
 from onnx_ops.infer import inference
-from onnx_ops.model.domains import standard_opset
 from onnx_ops.model.io import from_proto
 from onnx_ops.model.nodes import CONTESTED
 from onnx_ops.passes import PASSES, rewrite, simplify
 from onnx_ops.passes.analysis import Analysis
 from onnx_ops.passes.directml.harden import harden_for_directml
 from onnx_ops.passes.portable.harden import harden_portably
-from onnx_ops.passes.simplify.optimizers import MIN_OPSET_OF_ONNXSLIM, ONNXSLIM
 from sliceport.defects.profiles import PROFILES
 from sliceport.hardening import Hardening
 
@@ -63,13 +60,13 @@ def check(case: Case) -> str | None:
     is_well_formed = _complaint(before) is None
     seen_before: dict[bytes, tuple[str | None, Outcomes]] = {}  # by ways that came to the same model
     ways = {"default": None, "all": tuple(PASSES), **{name: (name,) for name in case["passes"]}}
-    optimizers = [(f"simplify by {name}", (name,)) for name in case.get("optimizers", ()) if _takes(name, before)]
-    for way, names in (*ways.items(), ("harden", None), ("portable", None), *optimizers):
+    if case.get("simplifies"):
+        ways["simplify"] = None
+    for way, names in (*ways.items(), ("harden", None), ("portable", None)):
         model = from_proto(before)
-        is_simplified = way.startswith("simplify")
         try:
-            if is_simplified:
-                model, _ = simplify(model, optimizers=names or ())
+            if way == "simplify":
+                model, _ = simplify(model)
             elif way == "harden":
                 harden_for_directml(model)
             elif way == "portable":
@@ -98,7 +95,7 @@ def check(case: Case) -> str | None:
             if wanted is not None and not isinstance(wanted, str) and wanted != seen and _is_sound(before, case, i):
                 shown = seen if isinstance(seen, str) else [shape for shape, _ in seen or ()]
                 return f"{way}: other values: {[shape for shape, _ in wanted]} became {shown}"
-        problem = None if is_simplified else _second_run(way, names, after)
+        problem = None if way == "simplify" else _second_run(way, names, after)
         if problem is not None:
             return problem
     return None
@@ -106,13 +103,6 @@ def check(case: Case) -> str | None:
 
 def _write_portably(model: ir.Model) -> Hardening:
     return harden_portably(model, PROFILES["portable"], raises_opset=False)[1]
-
-
-def _takes(optimizer: str, proto: onnx.ModelProto) -> bool:
-    """Whether an optimizer is installed and takes a model of this operator set."""
-    opset = standard_opset({entry.domain: entry.version for entry in proto.opset_import})
-    is_too_old = optimizer == ONNXSLIM and opset < MIN_OPSET_OF_ONNXSLIM
-    return importlib.util.find_spec(optimizer) is not None and not is_too_old
 
 
 def _is_contested(proto: onnx.ModelProto) -> bool:

@@ -51,7 +51,7 @@ def test_slice_stays_after_a_squeeze_whose_axes_do_not_fit_its_shapes() -> None:
 
 def test_simplify_leaves_a_pow_without_exponent() -> None:
     proto = parse("(float[4] x) => (float[4] y) <float[1] z = {0}> { a = Pow(x)  b = Relu(a)  y = Add(b, z) }", 13)
-    simplified, _ = simplify(from_proto(proto), optimizers=())
+    simplified, _ = simplify(from_proto(proto))
     assert "Pow" in [node.op_type for node in simplified.graph]
 
 
@@ -202,7 +202,7 @@ def test_no_command_fails_on_another_malformed_node(node: onnx.NodeProto, opset:
 def test_simplify_does_not_fail_on_a_node_without_outputs(op_type: str) -> None:
     proto = parse("(float[4] x) => (float[4] y) { y = Neg(x) }", 18)
     proto.graph.node.insert(0, helper.make_node(op_type, ["x"], []))
-    assert simplify(from_proto(proto), optimizers=("onnxscript",))[0].graph[-1].op_type == "Neg"
+    assert simplify(from_proto(proto))[0].graph[-1].op_type == "Neg"
 
 
 def test_reason_names_the_number_of_inputs() -> None:

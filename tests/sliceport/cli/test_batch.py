@@ -85,7 +85,6 @@ class TestRuns:
                 "executor 'openvin' is not known, did you mean 'openvino'?",
             ),
             (["rewrite", "{zoo}", "--passes", "siblngs"], "pass 'siblngs' is not known, did you mean 'siblings'?"),
-            (["rewrite", "{zoo}", "--simplify=onxslim"], "optimizer 'onxslim' is not known, did you mean 'onnxslim'?"),
             (["lower", "{zoo}", "--jobs", "0"], "'0' is not a number from 1 to 9999."),
             (["lower", "{zoo}", "--jobs", "10000"], "'10000' is not a number from 1 to 9999."),
             (

@@ -209,14 +209,13 @@ class TestUsage:
 
     def test_help_lists_every_pass_and_executor(self, invoke: Invoke) -> None:
         from onnx_ops.passes import PASSES
-        from onnx_ops.passes.simplify.optimizers import OPTIMIZERS
         from sliceport.engines.registry import engines
 
         onnx = ["onnxruntime-cpu", "directml", "directml-validate", "dml-emulator", "onnxruntime-dml"]
         openvino = ["openvino", "directml", "directml-validate", "dml-emulator", "openvino-cpu", "ov_ext"]
         assert {*onnx, *openvino} == our_engines().keys() - {"onnx-reference"}
         others = engines().keys() - our_engines().keys()
-        for command, names in (("rewrite", [*PASSES, *OPTIMIZERS]), ("compare", [*onnx, *openvino])):
+        for command, names in (("rewrite", [*PASSES]), ("compare", [*onnx, *openvino])):
             lines = invoke(command, "--help").out.splitlines()
             assert max(map(len, lines)) <= 80
             listed = [line.split()[0] for line in lines if line.startswith("  ") and line[2] not in " -"]

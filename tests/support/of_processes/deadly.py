@@ -1,4 +1,4 @@
-"""Operators whose shape inference ends the process, and optimizers that fail."""
+"""Operators whose shape inference ends the process."""
 
 import os
 from collections.abc import Callable
@@ -29,26 +29,3 @@ def propagate(proto: bytes, bound_shapes: InputShapes = MappingProxyType({}), *,
         schema.set_type_and_shape_inference_function(action)
         onnx.defs.register_schema(schema)
     return real.propagate(proto, bound_shapes, uses_onnx=uses_onnx)
-
-
-def abort(_: bytes) -> bytes:
-    """End the process, in place of an optimizer."""
-    os.abort()
-
-
-def refuse(_: bytes) -> bytes:
-    """Raise an error, in place of an optimizer."""
-    raise TypeError("a list is\nnot a tensor.")
-
-
-def scribble(_: bytes) -> bytes:
-    """Return bytes that are not a model, in place of an optimizer."""
-    return b"nothing of the kind"
-
-
-def break_up(model: bytes) -> bytes:
-    """Return a model whose node has an attribute that it must not have, in place of an optimizer."""
-    proto = onnx.ModelProto.FromString(model)
-    proto.graph.node[0].attribute.append(onnx.helper.make_attribute("num_outputs", 1))
-    broken: bytes = proto.SerializeToString()
-    return broken

@@ -137,7 +137,6 @@ class Deadly:
     reference = ("deadly", "computes nothing")
     default_executors: tuple[str, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = {}
-    optimizers: Mapping[str, str] = {}
 
     def passes(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return no passes."""
