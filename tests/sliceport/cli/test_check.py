@@ -151,6 +151,11 @@ def test_each_model_has_a_section_and_an_unreadable_one_a_sentence(check: Invoke
     assert third.startswith("invalid.onnx\ninvalid: 1 Split: uneven parts without sizes: axis 0 has 5 elements, ")
 
 
+def test_a_folder_is_told_of_batch(folder: Path, check: Invoke) -> None:
+    err = check(".", code=2).err
+    assert err == "sliceport: '.' is a folder, and check takes a file; write sliceport batch check . -o RUN.\n"
+
+
 def test_reports_are_shown_apart_and_only_if_their_engine_is_named(check: Invoke) -> None:
     assert check("stepped.onnx", "-q").out == "stepped.onnx: no known defect (checked for 5 engines)"
     check("stepped.onnx", "--engines", "onnxruntime")
