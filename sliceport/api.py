@@ -171,6 +171,8 @@ def rewrite(
     """
     _check_output(model, output)
     names = None if passes is None else read_names(passes, "passes")
+    if not isinstance(simplify, bool):
+        raise UsageError(f"simplify must be True or False, got {simplify!r}.")
     options = _read_run_options(input_shapes, inputs, seed)
     _check_fit(model, verify, options)
     return format_of(model).rewrite(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import onnx
-from google.protobuf.message import Message
 
 WRITTEN_NAME = "io.sliceport.written_name"
 """Key in the metadata of a node of a function; see `mark_written_names`."""
@@ -75,11 +75,11 @@ def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     return all_nodes(model.graph, *model.functions)
 
 
-def all_tensors(message: Message) -> Iterator[onnx.TensorProto]:
+def all_tensors(message: Any) -> Iterator[onnx.TensorProto]:
     """Yield every tensor in a model, also those in training graphs and in sparse tensors."""
     for field, value in message.ListFields():
         if field.message_type is not None and field.message_type.name in _HOLDERS_OF_TENSORS:
-            for part in (value,) if isinstance(value, Message) else value:
+            for part in (value,) if hasattr(value, "ListFields") else value:
                 if isinstance(part, onnx.TensorProto):
                     yield part
                 else:

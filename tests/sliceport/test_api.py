@@ -136,6 +136,11 @@ def test_targets_that_do_not_fit(model: str, target: str, message: str) -> None:
         choose_target(model, "o.onnx", target)
 
 
+def test_simplify_names_no_optimizer() -> None:
+    with pytest.raises(UsageError, match="simplify must be True or False, got 'onnxslim'"):
+        sliceport.rewrite(parse("(float[4] x) => (y) { y = Neg (x) }"), simplify="onnxslim")  # type: ignore[arg-type]
+
+
 def test_rewrite_takes_no_openvino_model(tmp_path: Path) -> None:
     with pytest.raises(sliceport.UsageError, match="rewrite takes ONNX models, not OpenVINO IR"):
         sliceport.rewrite("m.xml", tmp_path / "o.onnx")
