@@ -92,7 +92,7 @@ def test_pairs_merge_exactly_when_the_joint_indices_are_a_progression() -> None:
 def test_coalesce_does_not_join_what_is_not_contiguous() -> None:
     kept = (range(2), range(3))
     assert coalesce((2, 3), kept)[0] == [6]
-    assert coalesce((2, 3), kept, [False])[0] == [2, 3]
+    assert coalesce((2, 3), kept, [False]) == ([2, 3], list(kept), [0, 1])
 
 
 def test_axes_are_as_long_as_64_bits_allow() -> None:
