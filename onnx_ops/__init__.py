@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sliceport import __version__, lazy_names
+from sliceport.lazy import lazy_names
+from sliceport.version import __version__
 
 if TYPE_CHECKING:
     from sliceport.directml.program import Program

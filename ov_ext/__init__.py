@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sliceport import lazy_names
+from sliceport.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ov_ext.model.files import read_model, write_model

@@ -47,4 +47,4 @@ def test_errors_are_all_there() -> None:
 def test_importing_and_listing_load_nothing() -> None:
     code = "import sys, sliceport; dir(sliceport); print(sorted(m for m in sys.modules if m.startswith('sliceport.')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert done.stdout == "['sliceport.lazy']\n"  # what imports the others when they are asked for
