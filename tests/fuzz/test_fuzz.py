@@ -16,7 +16,7 @@ from fuzz.modules import NAMES, load
 AT_ONCE = {"openvino": 8}
 """The number of cases in one example, for the fuzzers that check many at once; hypothesis limits what one may draw."""
 SEEDED = {"files"}
-"""The fuzzers of which hypothesis draws a seed only: where damage fails half-way, it could not draw the same again."""
+"""The fuzzers that get a seed from hypothesis: where damage fails half-way, it would not draw the same again."""
 
 
 @pytest.mark.parametrize("name", NAMES)
