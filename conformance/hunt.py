@@ -7,6 +7,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,11 +94,12 @@ class Hunt:
     def known_defects(self, graph: RandomGraph) -> list[str]:
         """Return the ids of the defects of the engine that `check` finds in a graph."""
         (case,) = self.write([graph])
-        engines = _TABLE.get(self.engine.name, ())
-        if not engines:
-            return []
-        report = sliceport.check(case.model, engines=engines)
-        return sorted({finding.defect.id for finding in report.findings if finding.kind == "defect"})
+        found = set()
+        for engine in _TABLE.get(self.engine.name, ()):
+            with suppress(sliceport.ModelError):  # an engine may not read the file at all
+                findings = sliceport.check(case.model, engines=[engine]).findings
+                found |= {finding.defect.id for finding in findings if finding.kind == "defect"}
+        return sorted(found)
 
     def reduce(self, graph: RandomGraph, verdict: dict[str, str]) -> tuple[RandomGraph, dict[str, str]]:
         """Return the smallest graph found that fails in the same way, with the verdict on it."""

@@ -16,6 +16,7 @@ from conformance.cases import Case
 from conformance.engine import load_engines
 from conformance.hunt import Hunt, cut_smaller
 from sliceport.cases.random_graphs import draw_graph
+from sliceport.errors import ModelError
 
 
 def judge_by(trigger: str, seen: list[int]) -> Any:
@@ -70,6 +71,15 @@ def test_defects_that_check_names_are_known(hunting: Hunt, monkeypatch: pytest.M
     counts = hunting.run(minutes=0.01, seed=0)
     assert {outcome for outcome in counts if outcome != "right"} == {"known: a defect"}
     assert not (hunting.folder / "new").exists()
+
+
+def test_engine_that_does_not_read_a_graph_has_no_known_defect(hunting: Hunt, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(*_: object, **__: object) -> None:
+        raise ModelError("the model cannot be read.")
+
+    assert hunting.known_defects(draw_graph(7, 17)) == []
+    monkeypatch.setattr("sliceport.check", check)
+    assert hunting.known_defects(draw_graph(7, 17)) == []
 
 
 def test_cut_graphs_have_the_right_values() -> None:
