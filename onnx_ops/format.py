@@ -16,7 +16,7 @@ from sliceport.defects.profiles import PROFILES, Profile
 from sliceport.engines.diagnosis import Diagnosis, diagnose_package
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import unknown_name
-from sliceport.formats import Changes, Path, Result
+from sliceport.formats import Changes, Path, Result, check_fit
 from sliceport.sandbox import progress
 from sliceport.wording import spell
 
@@ -250,6 +250,8 @@ class _Change:
 
         assert self._checked is not None
         proto = self._checked.proto
+        if self._must_verify:
+            check_fit(self._model, self._options)
         if self._output is not None:
             write_proto(proto, self._output, overwrite=self._overwrite)
         verification = NOTHING_CHANGED if self._must_verify else None
@@ -276,6 +278,8 @@ class _Change:
         from onnx_ops.model.io import to_proto, write_model
         from sliceport.verdict.verification import write_verified
 
+        if self._must_verify and not report.is_changed:
+            check_fit(self._model, self._options)
         names = ("input_shapes", "inputs", "seed")
         run_options = {name: self._options[name] for name in names if name in self._options}
 

@@ -17,7 +17,7 @@ from sliceport.directml.program import Program
 from sliceport.engines.diagnosis import Diagnosis, diagnose_package
 from sliceport.engines.sizes import DeclaredShapes, InputShapes
 from sliceport.errors import ModelError, UsageError, unknown_name
-from sliceport.formats import ManyFiles, Path, Result, format_of
+from sliceport.formats import ManyFiles, Path, Result, check_fit, format_of
 from sliceport.sandbox import progress
 from sliceport.sandbox.place import refuse_data_files
 from sliceport.verdict.verification import write_verified
@@ -155,6 +155,8 @@ class OpenVINO:
         progress.say(f"rewriting {model if is_path(model) else 'the model'}")
         hardened, notes = _read_or_rewrite(model)
         report = replace(harden(hardened), notes=notes, is_prepared=bool(notes))
+        if verify and not report.is_changed:
+            check_fit(model, options)
 
         def write(accept: Callable[..., bool]) -> None:
             if output is None:

@@ -13,7 +13,6 @@ from sliceport.arguments import (
     read_mapping,
     read_names,
     read_seed,
-    read_shapes,
 )
 from sliceport.defects.profiles import read_form_options
 from sliceport.directml.feature_levels import LATEST, FeatureLevel
@@ -174,7 +173,6 @@ def rewrite(
     if not isinstance(simplify, bool):
         raise UsageError(f"simplify must be True or False, got {simplify!r}.")
     options = _read_run_options(input_shapes, inputs, seed)
-    _check_fit(model, verify, options)
     return format_of(model).rewrite(
         model, output, names, simplify=simplify, verify=verify, overwrite=overwrite, **options
     )
@@ -228,7 +226,6 @@ def harden(
     # The `harden` of a format without targets in `PROFILES` need not accept these options.
     form_options = {"without": forms, "read_as": read_as} if forms or read_as else {}
     options = _read_run_options(input_shapes, inputs, seed)
-    _check_fit(model, verify, options)
     return format_.harden(model, output, engine, verify=verify, overwrite=overwrite, **form_options, **options)
 
 
@@ -237,13 +234,6 @@ def _check_output(model: Any, output: Path | None) -> None:
         check_path(output, "output")
     elif is_path(model):  # only a changed model in memory can be returned
         raise UsageError(f"a model in a file needs an output: name the file to write the changed '{model}' to.")
-
-
-def _check_fit(model: Any, verify: bool | str, options: Mapping[str, Any]) -> None:
-    """Raise UsageError if the shapes or arrays for a verification do not fit the model, which may not have to run."""
-    shapes = read_shapes(options["inputs"], options["input_shapes"])
-    if verify and shapes:
-        format_of(model).check(model, shapes)
 
 
 def _read_run_options(input_shapes: Any, inputs: Any, seed: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sliceport.arguments import is_path, read_names
+from sliceport.arguments import is_path, read_names, read_shapes
 from sliceport.engines.engine import Engine, OperatorValidator
 from sliceport.engines.entry_points import load_entry_points
 from sliceport.engines.registry import describe_abilities, engines, engines_for_nodes
@@ -230,6 +230,16 @@ def format_of(model: Any) -> Format:
             return format_
     all_packages = ", ".join(package for format_ in formats().values() for package in format_.packages)
     raise UsageError(f"a model is a file's path or an object of {all_packages}, got {type(model).__name__}.")
+
+
+def check_fit(model: Any, options: Mapping[str, Any]) -> None:
+    """Raise UsageError if `inputs` or `input_shapes` in the options of a verification do not fit a model.
+
+    A run says so itself; this is for a model that need not run, because nothing in it changed.
+    """
+    shapes = read_shapes(options.get("inputs"), options.get("input_shapes"))
+    if shapes:
+        format_of(model).check(model, shapes)
 
 
 def declared_shapes(model: Any) -> DeclaredShapes:
