@@ -28,7 +28,7 @@ _TABLE = {
     "openvino_cpu": ("openvino-cpu", "openvino-onnx"),
     "openvino_evaluate": ("openvino",),
     "onnx_reference": ("onnx-reference",),
-    "onnxruntime_directml": ("onnxruntime-dml",),
+    "directml": ("onnxruntime-dml",),
 }
 """The names of an engine in the table of defects."""
 
@@ -97,8 +97,8 @@ class Hunt:
         found = set()
         for engine in _TABLE.get(self.engine.name, ()):
             with suppress(sliceport.ModelError):  # an engine may not read the file at all
-                findings = sliceport.check(case.model, engines=[engine]).findings
-                found |= {finding.defect.id for finding in findings if finding.kind == "defect"}
+                report = sliceport.check(case.model, engines=[engine], engine_versions={engine: self.engine.version})
+                found |= {finding.defect.id for finding in report.findings if finding.kind == "defect"}
         return sorted(found)
 
     def reduce(self, graph: RandomGraph, verdict: dict[str, str]) -> tuple[RandomGraph, dict[str, str]]:
@@ -129,7 +129,7 @@ class Hunt:
 def cut_smaller(graph: RandomGraph) -> Iterator[RandomGraph]:
     """Yield graphs with one output, without the first or last nodes, or without one node."""
     nodes, count = list(graph.graph.nodes), 0
-    written = [name for node in nodes for name in node.outputs]
+    written = [name for node in nodes for name in node.outputs if name in graph.values]
     choices = [(nodes, [name]) for name in written if list(graph.outputs) != [name]]
     choices += [([*nodes[:i], *nodes[i + 1 :]], list(graph.outputs)) for i in range(len(nodes))]
     for kept, outputs in choices:
@@ -144,7 +144,7 @@ def name_group(graph: RandomGraph, verdict: str) -> str:
     """Return the name of the group of a graph: the verdict, the format, the operators, and what is special in sizes."""
     parts = [verdict, "ir" if graph.opset is None else "onnx", *(node.operator for node in graph.graph.nodes)]
     types = graph.graph.inputs.values()
-    parts += ["empty"] * any(array.size == 0 for array in graph.values.values() if array.ndim) * is_empty(graph)
+    parts += ["empty"] * is_empty(graph)
     parts += ["open"] * any(isinstance(size, str) for type_ in types for size in type_.sizes)
     return "-".join(parts).lower()
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sliceport.cases.graph import Array, Graph, Node, TensorType, element_of
+from sliceport.cases.graph import Array, Graph, Node, TensorType, element_of, select_needed
 
 Compute = Callable[..., Sequence[Array]]
 _MAX_SIZE = 4096
@@ -127,7 +127,7 @@ class Drawing:
         while not inputs[-1]:
             inputs.pop()
         name = f"{self.prefix}n{len(self._nodes)}"
-        self._nodes.append(Node(operator, inputs, names, attributes, version, name))
+        self._nodes.append(Node(operator, inputs, tuple(names), attributes, version, name))
         self._steps.append(_Step(taken, names, compute))
         return names
 
@@ -143,21 +143,14 @@ class Drawing:
 
     def declare(self, names: Sequence[str]) -> dict[str, TensorType]:
         """Return types with open sizes for values."""
-        return {
-            name: TensorType(element_of(self.values[name]), [f"{name}_{i}" for i in range(self.values[name].ndim)])
-            for name in names
-        }
+        return {name: TensorType.opened(name, self.values[name]) for name in names}
 
     def to_graph(self, name: str, outputs: Sequence[str], inputs: Mapping[str, TensorType]) -> Graph:
         """Return the graph with those nodes, constants and inputs that its outputs need; a body keeps all inputs."""
-        needed, nodes = set(outputs), []
-        for node in reversed(self._nodes):
-            if not needed.isdisjoint(node.outputs):
-                nodes.append(node)
-                needed.update(node.inputs, *(body.outer_names() for body in node.bodies))
+        nodes, needed = select_needed(self._nodes, outputs)
         kept = {key: type_ for key, type_ in inputs.items() if key in needed or self.prefix}
         constants = {key: value for key, value in self._constants.items() if key in needed}
-        return Graph(name, kept, self.declare(outputs), nodes[::-1], constants)
+        return Graph(name, kept, self.declare(outputs), nodes, constants)
 
     def evaluate(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
         """Return outputs for other inputs of the same sizes."""

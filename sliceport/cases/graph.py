@@ -49,6 +49,11 @@ class TensorType(NamedTuple):
     element: Element
     sizes: Sequence[int | str]
 
+    @classmethod
+    def opened(cls, name: str, array: Array) -> TensorType:
+        """Return the type of a value whose sizes are all open."""
+        return cls(element_of(array), [f"{name}_{i}" for i in range(array.ndim)])
+
 
 @dataclass(frozen=True)
 class Node:
@@ -76,6 +81,16 @@ class Node:
     def bodies(self) -> list[Graph]:
         """The graphs among its attributes."""
         return [value for value in self.attributes.values() if isinstance(value, Graph)]
+
+
+def select_needed(nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[list[Node], set[str]]:
+    """Return those nodes that outputs need, in order, and the names of all values that are needed."""
+    needed, kept = set(outputs), []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.outputs):
+            kept.append(node)
+            needed.update(filter(None, node.inputs), *(body.outer_names() for body in node.bodies))
+    return kept[::-1], needed
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sliceport.cases.drawing import Drawing
-from sliceport.cases.graph import Array, Graph, Node, TensorType, element_of
+from sliceport.cases.graph import Array, Graph, Node, TensorType, element_of, select_needed
 
 _FARTHEST = {"int64": 2**63 - 1, "int32": 2**31 - 1}
 _IR_NAMES = {"Neg": "Negative", "Relu": "ReLU", "Sub": "Subtract", "Mul": "Multiply"}
@@ -31,7 +31,7 @@ class RandomGraph:
         inputs: An array for each input of the graph.
         outputs: The right outputs by name.
         tolerance: The difference that rounding may cause; 0 if all outputs are exact.
-        values: The right values of all names of the main graph.
+        values: The right values by name, as far as the standard decides them.
     """
 
     graph: Graph
@@ -43,11 +43,7 @@ class RandomGraph:
 
     def cut(self, name: str, nodes: Sequence[Node], outputs: Sequence[str]) -> RandomGraph:
         """Return the graph of some of the nodes that its outputs need; what they read from others are its inputs."""
-        needed, kept = set(outputs), []
-        for node in reversed(nodes):
-            if not needed.isdisjoint(node.outputs):
-                kept.append(node)
-                needed.update(filter(None, node.inputs), *(body.outer_names() for body in node.bodies))
+        kept, needed = select_needed(nodes, outputs)
         written = {each for node in kept for each in node.outputs}
         constants = {each: array for each, array in self.graph.constants.items() if each in needed}
         types = {
@@ -55,9 +51,8 @@ class RandomGraph:
             for each, array in self.values.items()
             if each in needed and each not in written and each not in constants
         }
-        sizes = {each: [f"{each}_{i}" for i in range(self.values[each].ndim)] for each in outputs}
-        declared = {each: TensorType(element_of(self.values[each]), sizes[each]) for each in outputs}
-        graph = Graph(name, types, declared, kept[::-1], constants, self.graph.text)
+        declared = {each: TensorType.opened(each, self.values[each]) for each in outputs}
+        graph = Graph(name, types, declared, kept, constants, self.graph.text)
         inputs, right = ({each: self.values[each] for each in names} for names in (types, outputs))
         return replace(self, graph=graph, inputs=inputs, outputs=right)
 
@@ -422,8 +417,10 @@ def _loop(draw: Drawing, source: str, x: Array) -> list[str]:
         outputs = [*body.add("Identity", [f"{stem}_c"], lambda x: [x]), carried, row]
         inputs, more = [f"{stem}_i", f"{stem}_c", name], {}
     more["body"] = body.to_graph("body", outputs, body.declare(inputs))
-    # Of what no iteration writes, only the first size is known.
-    return draw.add("Loop", reads, compute, count=2, **more)[: 2 if count else 1]
+    outputs = draw.add("Loop", reads, compute, count=2, **more)
+    if outputs and not count:  # of what no iteration writes, only the first size is known
+        draw.values.pop(outputs.pop())
+    return outputs
 
 
 def _scan(draw: Drawing, source: str, x: Array) -> list[str]:
